@@ -1,0 +1,37 @@
+# The two commands of the README: `make demo` and `make test`. Both set everything up first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test bench clean
+
+demo: .venv/installed
+	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
+
+test: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+bench: .venv/bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv results build *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Importing the package once compiles its kernels, before several processes want them.
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable .
+	$(BIN)/python -c "import syndicated.cli"
+	touch $@
+
+.venv/test: .venv/installed
+	$(BIN)/pip install --quiet --editable ".[test,bench]"
+	touch $@
+
+.venv/bench: .venv/installed
+	$(BIN)/pip install --quiet --editable ".[bench]"
+	touch $@

@@ -1,0 +1,30 @@
+"""Contextual bandits that tune themselves."""
+
+from syndicated.agent import Agent
+from syndicated.errors import InputError, StateError, SyndicatedError, TaskError
+from syndicated.policies import SGDTS, UCBGLM, LinTS, LinUCB
+from syndicated.space import Space
+from syndicated.tuners import OP, Corral, Fixed, Syndicated, Theory, TwoLayer
+from syndicated.types import Choice, Decision
+
+__version__ = "0.1.0"
+__all__ = [
+    "OP",
+    "SGDTS",
+    "UCBGLM",
+    "Agent",
+    "Choice",
+    "Corral",
+    "Decision",
+    "Fixed",
+    "InputError",
+    "LinTS",
+    "LinUCB",
+    "Space",
+    "StateError",
+    "Syndicated",
+    "SyndicatedError",
+    "TaskError",
+    "Theory",
+    "TwoLayer",
+]

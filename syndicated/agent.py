@@ -1,0 +1,167 @@
+"""The agent: a policy and its tuner, joined by two verbs.
+
+decide(arms) -> Decision      the tuner chooses hyper-parameters, theory fills in the rest, the policy scores
+                              the arms, the best is played
+learn(decision, reward)       at any later time, in any order: the policy and the tuner learn
+"""
+
+import json
+import math
+import secrets
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated.compiled import compiled
+from syndicated.errors import (
+    LIMIT,
+    InputError,
+    StateError,
+    check_arms,
+    check_count,
+    check_features,
+    check_number,
+    shorten,
+)
+from syndicated.policies import Policy
+from syndicated.spec import spec_of
+from syndicated.statefile import pack, unpack
+from syndicated.streams import POLICY, TUNER, WARMUP, Stream
+from syndicated.tuners import Theory, Tuner
+from syndicated.types import Array, Choice, Decision, Learner
+
+
+class Agent:
+    """A self-tuning bandit.
+
+    The policy and the tuner given here are descriptions: the agent works on fresh copies. Arms may differ in number
+    and features from round to round. An agent is for one thread at a time.
+
+    >>> from syndicated import LinUCB, Space, Syndicated
+    >>> agent = Agent(LinUCB(dim=2), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])), seed=7)
+    >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> agent.learn(decision, reward=1.0)
+    >>> agent.round, agent.open
+    (1, 0)
+    """
+
+    def __init__(self, policy: Policy, tuner: Tuner | None = None, *, seed: int = 0) -> None:
+        self.seed = check_count("seed", seed, low=0)
+        self.tuner = (tuner or Theory()).fresh()
+        for point in self.tuner.points:
+            policy.check(point)
+        self.policies = [policy.fresh() for _ in range(self.tuner.slots)]
+        points = [policy.theory(0, point) for point in self.tuner.points]
+        for slot, copy in enumerate(self.policies):
+            copy.prepare(points if self.tuner.slots == 1 else points[slot : slot + 1])
+        self.id = secrets.token_hex(8)
+        self.round = 0
+        self._warmup = max(policy.warmup, self.tuner.warmup_rounds)
+        self._period = policy.period
+        self._choice = Choice({})
+        self._open: set[int] = set()
+
+    @property
+    def policy(self) -> Policy:
+        """The bottom layer (the first copy, if the tuner wants several)."""
+        return self.policies[0]
+
+    @property
+    def open(self) -> int:
+        """How many decisions have not had their reward."""
+        return len(self._open)
+
+    def decide(self, X: npt.ArrayLike) -> Decision:
+        """Play one of the K arms whose features are the rows of X."""
+        arms = check_arms(X, self.policy.dim)
+        decision = self._explore(arms) if self.round < self._warmup else self._play(arms)
+        self._choice = decision.choice or self._choice
+        self._open.add(self.round)
+        self.round += 1
+        return decision
+
+    def learn(self, decision: Decision, reward: float) -> None:
+        """Learn the reward of a decision of this agent, once, whenever it comes."""
+        if not isinstance(decision, Decision) or decision.agent != self.id:
+            raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
+        if decision.round not in self._open:
+            raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
+        reward = check_number("a reward of this policy", reward, *self.policy.rewards)
+        choice = decision.choice
+        for policy in self.policies if choice is None else [self.policies[choice.slot]]:
+            policy.learn(decision.x, reward, decision.params)
+        if choice is not None:
+            self.tuner.learn(choice, reward, 1 / self._period)
+        self._open.remove(decision.round)
+
+    def _explore(self, arms: Array) -> Decision:
+        """A round of the warm-up: any arm, all equally likely."""
+        check_features(arms)
+        arm = int(Stream(self.seed, WARMUP, self.round).uniforms(1)[0] * len(arms))
+        params = self.policy.theory(self.round, {})
+        return Decision(self.id, self.round, arm, arms[arm].copy(), 1 / len(arms), params, None)
+
+    def _play(self, arms: Array) -> Decision:
+        """Choose (at the start of a period), score, and take the best arm, the first of equals."""
+        period, place = divmod(self.round - self._warmup, self._period)
+        choice = self._choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
+        policy = self.policies[choice.slot]
+        params = policy.theory(self.round, choice.params)
+        arm = best(policy.scores(arms, [params], Stream(self.seed, POLICY, period))[0], arms)
+        if arm < 0:
+            check_features(arms)
+            raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {params}")
+        propensity = math.prod(choice.probability)
+        return Decision(self.id, self.round, arm, arms[arm].copy(), propensity, params, choice)
+
+    def state(self) -> bytes:
+        """Everything needed to go on elsewhere, to the bit, as the content of a file."""
+        head = {"spec": self._spec(), "id": self.id, "round": self.round, "choice": asdict(self._choice)}
+        arrays = {"open": np.array(sorted(self._open), dtype=np.int64), **self._arrays()}
+        return pack(head, arrays)
+
+    def restore(self, data: bytes) -> None:
+        """Go on from the state of an agent with the same policy, tuner and seed."""
+        head, arrays = unpack(data)
+        for part, mine in self._spec().items():
+            given = head.get("spec", {}).get(part)
+            if json.dumps(given) != json.dumps(mine):
+                raise StateError(f"the {part} of a state must be {mine}; got {given}")
+        if arrays.keys() != {"open", *self._arrays()}:
+            raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
+        choice = head["choice"]
+        self.id, self.round = head["id"], head["round"]
+        self._choice = Choice(choice["params"], tuple(choice["index"]), tuple(choice["probability"]), choice["slot"])
+        self._open = set(arrays["open"].tolist())
+        for prefix, learner in self._parts().items():
+            learner.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+
+    def _parts(self) -> dict[str, Learner]:
+        return {"tuner/": self.tuner} | {f"policy{slot}/": copy for slot, copy in enumerate(self.policies)}
+
+    def _arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        parts = self._parts().items()
+        return {prefix + name: array for prefix, part in parts for name, array in part.state().items()}
+
+    def _spec(self) -> dict[str, Any]:
+        return {"policy": spec_of(self.policy), "tuner": spec_of(self.tuner), "seed": self.seed}
+
+
+@compiled("i8(f8[::1], f8[:,::1])")
+def best(scores: Array, arms: Array) -> int:
+    """The place of the largest score, the first of equals; -1 if a score is not finite or that arm's features are huge.
+
+    A feature that is not finite makes its arm's score so; this spares a pass over all features.
+    """
+    arm = 0
+    nothing = 0.0
+    for a in range(len(scores)):
+        nothing += 0.0 * scores[a]
+        if scores[a] > scores[arm]:
+            arm = a
+    for i in range(arms.shape[1]):
+        if abs(arms[arm, i]) > LIMIT:
+            return -1
+    return arm if nothing == 0.0 else -1

@@ -1,0 +1,231 @@
+"""The command line: list, run, reproduce."""
+
+import argparse
+import inspect
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+import syndicated
+from syndicated.environments import ENVIRONMENTS
+from syndicated.errors import InputError, SyndicatedError, check_count
+from syndicated.experiments import paper, plots, report
+from syndicated.experiments.experiment import Experiment, Task
+from syndicated.experiments.results import Result, collect, write_table
+from syndicated.experiments.run import run
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.spec import Spec, build
+from syndicated.tuners import TUNERS, Fixed
+
+EXAMPLES = """\
+examples:
+  syndicated list
+      what is registered: policies with their hyper-parameters, tuners, environments
+
+  syndicated run
+      LinUCB tuned by Syndicated in the paper's linear simulation
+
+  syndicated run --policy LinTS --tuner TwoLayer --tuner Theory --repeats 20 --jobs 2
+      two tuners on the same 20 worlds, with paired differences
+
+  syndicated run --tuner Fixed --set alpha=0.5 --set lam=0.1
+      fixed hyper-parameters; theory fills in those that are not set
+
+  syndicated run --set alpha=0,0.1,1 --set policy.intercept=false --set environment.noise=0.5
+      other candidates, and other constructor arguments of the policy, the tuner or the environment
+
+  syndicated reproduce table1 --repeats 50
+  syndicated reproduce figure2 --policy LinUCB
+      the paper's experiments, by default at the paper's size; ended at any time, the same command goes on
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; errors are one line on standard error and exit code 2."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except (SyndicatedError, OSError) as error:
+        print(f"syndicated: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("syndicated: interrupted; finished tasks are kept, the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="syndicated",
+        description="Contextual bandits that tune themselves.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"syndicated {syndicated.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    commands.add_parser("list", help="what is registered").set_defaults(command=_list)
+
+    play = commands.add_parser("run", help="play any policy with any tuners in any environment")
+    play.add_argument("--policy", default="LinUCB")
+    play.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Syndicated")
+    play.add_argument("--environment", default="Linear")
+    play.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE]",
+        help="candidates of a hyper-parameter, or with a prefix policy., tuner. or environment. an argument",
+    )
+    play.set_defaults(command=_run)
+
+    again = commands.add_parser("reproduce", help="the paper's experiments")
+    again.add_argument("what", choices=sorted(paper.PAPER))
+    again.add_argument("--environment", choices=["simulation"], default="simulation")
+    again.add_argument("--policy", help="only this policy's panels")
+    again.set_defaults(command=_reproduce)
+
+    for command in (play, again):
+        command.add_argument("--repeats", type=int, help="how many worlds (default: run 10, else the paper's)")
+        command.add_argument("--horizon", type=int, help="how many rounds (default 10000)")
+        command.add_argument("--seed", type=int, help="the first world's seed (default 1)")
+        command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+        command.add_argument("--out", type=Path, default=Path("results"), help="folder (default results)")
+    return parser
+
+
+def _list(options: argparse.Namespace) -> None:
+    console = _console()
+    for title, registry in (("policies", POLICIES), ("tuners", TUNERS), ("environments", ENVIRONMENTS)):
+        console.print(f"[bold]{title}[/bold]")
+        for name, cls in registry.items():
+            first = (cls.__doc__ or "").split("\n")[0]
+            console.print(f"  {name:<12} {first}", highlight=False, soft_wrap=True)
+
+
+def _run(options: argparse.Namespace) -> None:
+    settings = _settings(options.set)
+    policy, world = find(POLICIES, options.policy), find(ENVIRONMENTS, options.environment)
+    environment = {"name": world.__name__, **settings["environment"]}
+    candidates = {name: paper.CANDIDATES[name] for name in policy.hyper if name in paper.CANDIDATES}
+    tuners: dict[str, Spec] = {}
+    for name in options.tuner or ["Syndicated"]:
+        tuner = find(TUNERS, name)
+        space = settings["space"] or ({} if tuner is Fixed else candidates)
+        takes = "space" in inspect.signature(tuner).parameters
+        spec = {"name": tuner.__name__, **({"space": space} if takes else {}), **settings["tuner"]}
+        tuners[tuner.__name__] = spec
+    experiment = Experiment(
+        name="run",
+        title=f"{policy.__name__} in {world.__name__}",
+        environment=environment,
+        policy={"name": policy.__name__, "dim": build(ENVIRONMENTS, environment).dim, **settings["policy"]},
+        tuners=tuners,
+    )
+    results = _perform(options, "run", [experiment])
+    report.print_results(_console(), results)
+    _save(options, "run", plots.draw_regret(results))
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    experiments = paper.PAPER[options.what]
+    if options.policy:
+        policy = find(POLICIES, options.policy).__name__
+        experiments = [e for e in experiments if e.policy["name"] == policy]
+        if not experiments:
+            raise InputError(f"{options.what} has no panel for {policy}")
+    results = _perform(options, options.what, experiments)
+    report.print_results(_console(), results)
+    if options.what == "table1":
+        report.print_published(_console(), results)
+    draw = plots.draw_grid if options.what == "table1" else plots.draw_regret
+    _save(options, options.what, draw(results))
+
+
+def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:
+    """Run the experiments at the size asked for, show progress, and write the tidy table."""
+    asked = {key: getattr(options, key) for key in ("repeats", "horizon", "seed")}
+    given = {key: value for key, value in asked.items() if value is not None}
+    experiments = [replace(experiment, **given) for experiment in experiments]
+    check_count("jobs", options.jobs)
+    tasks = [experiment.tasks() for experiment in experiments]
+    for task in (task for each in tasks for task in each if task.repeat == 0):
+        task.world()
+        task.agent()
+    with _progress() as progress:
+        bars = {e.name: progress.add_task(e.title, total=len(t)) for e, t in zip(experiments, tasks, strict=True)}
+
+        def done(task: Task) -> None:
+            progress.advance(bars[task.experiment])
+
+        curves = iter(run([task for each in tasks for task in each], options.out / "tasks", options.jobs, done))
+    by_experiment = [[next(curves) for _ in each] for each in tasks]
+    table = options.out / f"{name}.csv"
+    write_table(table, list(zip(tasks, by_experiment, strict=True)))
+    print(f"every curve: {table}")
+    return [collect(e, c) for e, c in zip(experiments, by_experiment, strict=True)]
+
+
+def _console() -> Console:
+    """Where tables are printed: as wide as the terminal, or wide enough for all of them in a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+
+
+def _save(options: argparse.Namespace, name: str, figure: Figure) -> None:
+    print("figure:", *plots.save(figure, options.out / name))
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """--set options by what they set: the space, or an argument of the policy, the tuner or the environment."""
+    settings: dict[str, dict[str, Any]] = {"space": {}, "policy": {}, "tuner": {}, "environment": {}}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        kind, dot, argument = name.rpartition(".")
+        kind = kind if dot else "space"
+        if not equals or not argument or kind not in settings:
+            raise InputError(f"--set takes NAME=VALUE with NAME as alpha or policy.intercept; got {pair!r}")
+        values = [_value(part) for part in text.split(",")]
+        settings[kind][argument] = values if kind == "space" or len(values) > 1 else values[0]
+    return settings
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or null as JSON has them, otherwise the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,0 +1,9 @@
+"""The worlds' registry: to add an environment, write its file and import it here."""
+
+from syndicated.environments.base import Environment as Environment
+from syndicated.environments.base import Round as Round
+from syndicated.environments.simulation import Linear as Linear
+from syndicated.environments.simulation import Logistic as Logistic
+from syndicated.registry import registered
+
+ENVIRONMENTS = registered(globals(), Environment)

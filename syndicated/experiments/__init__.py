@@ -1,0 +1,1 @@
+"""Experiments as data, one loop, one runner, and what the results support."""

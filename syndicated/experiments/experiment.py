@@ -1,0 +1,84 @@
+"""An experiment is data: a world, a policy, tuners by name, and how often. A task is one run of one of them."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from syndicated.agent import Agent
+from syndicated.environments import ENVIRONMENTS, Environment
+from syndicated.errors import check_count
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.spec import Spec, build
+from syndicated.tuners import TUNERS
+
+RESULTS_VERSION = 1  # raise it when a change of the code changes what tasks give
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ..."""
+
+    name: str
+    title: str
+    environment: Spec
+    policy: Spec
+    tuners: Mapping[str, Spec]
+    horizon: int = 10_000
+    repeats: int = 10
+    seed: int = 1
+    published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_count("horizon", self.horizon)
+        check_count("repeats", self.repeats)
+        check_count("seed", self.seed, low=0)
+
+    def tasks(self) -> "list[Task]":
+        """One task a repeat and tuner, repeats outermost."""
+        policy = _with_horizon(POLICIES, self.policy, self.horizon)
+        tuners = {label: _with_horizon(TUNERS, spec, self.horizon) for label, spec in self.tuners.items()}
+        return [
+            Task(self.name, label, repeat, self.environment, policy, tuner, self.horizon, self.seed + repeat)
+            for repeat in range(self.repeats)
+            for label, tuner in tuners.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One policy with one tuner in one world."""
+
+    experiment: str
+    tuner_name: str
+    repeat: int
+    environment: Spec
+    policy: Spec
+    tuner: Spec
+    horizon: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The same for tasks that give the same result, and for no others."""
+        what = {name: getattr(self, name) for name in ("environment", "policy", "tuner", "horizon", "seed")}
+        text = json.dumps({"version": RESULTS_VERSION, **what})
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def world(self) -> Environment:
+        return build(ENVIRONMENTS, self.environment)
+
+    def agent(self) -> Agent:
+        return Agent(build(POLICIES, self.policy), build(TUNERS, self.tuner), seed=self.seed)
+
+    def __str__(self) -> str:
+        return f"{self.experiment}, tuner {self.tuner_name}, repeat {self.repeat} (seed {self.seed})"
+
+
+def _with_horizon(registry: Mapping[str, type[Any]], spec: Spec, horizon: int) -> Spec:
+    """The spec, with the experiment's horizon where the part takes one and does not say its own."""
+    takes = "horizon" in inspect.signature(find(registry, spec["name"])).parameters
+    return {"horizon": horizon, **spec} if takes else dict(spec)

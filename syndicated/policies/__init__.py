@@ -1,0 +1,10 @@
+"""The bottom layer's registry: to add a policy, write its file and import it here."""
+
+from syndicated.policies.base import Policy as Policy
+from syndicated.policies.lints import LinTS as LinTS
+from syndicated.policies.linucb import LinUCB as LinUCB
+from syndicated.policies.sgdts import SGDTS as SGDTS
+from syndicated.policies.ucbglm import UCBGLM as UCBGLM
+from syndicated.registry import registered
+
+POLICIES = registered(globals(), Policy)

@@ -1,0 +1,110 @@
+"""Logistic regression, fitted exactly: regularised maximum likelihood by warm-started Newton steps.
+
+    minimise  Σ [log(1 + e^(x'theta)) - y x'theta] + (ridge/2) |theta|²
+
+One observation moves the optimum little. So the first step needs no pass over the data (the gradient is the
+last one plus the new observation's), the inverse Hessian is carried along by a rank-one update, and a pass is
+needed only to see that the gradient has vanished. Where that stalls, a full Newton step with step-halving follows.
+"""
+
+import math
+
+import numpy as np
+
+from syndicated.compiled import compiled
+from syndicated.policies._kernels import update_inverses
+from syndicated.types import Array
+
+TOLERANCE = 1e-6  # of the gradient's largest entry
+CHORD_STEPS = 3  # steps with the carried inverse before the Hessian is computed anew
+NEWTON_STEPS = 100
+
+
+@compiled("f8(f8)")
+def sigmoid(z: float) -> float:
+    """1 / (1 + e^-z), with no overflow."""
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    e = math.exp(z)
+    return e / (1.0 + e)
+
+
+@compiled("f8[::1](f8[:,::1], f8[::1], f8, f8[::1])")
+def gradient(X: Array, y: Array, ridge: float, theta: Array) -> Array:
+    """Σ x (sigmoid(x'theta) - y) + ridge theta."""
+    error = X @ theta
+    for s in range(len(y)):
+        error[s] = sigmoid(error[s]) - y[s]
+    return error @ X + ridge * theta
+
+
+@compiled("f8[:,::1](f8[:,::1], f8, f8[::1])")
+def hessian(X: Array, ridge: float, theta: Array) -> Array:
+    """Σ x x' sigmoid'(x'theta) + ridge I."""
+    z = X @ theta
+    weighted = X.copy()
+    for s in range(len(X)):
+        p = sigmoid(z[s])
+        weighted[s] *= p * (1.0 - p)
+    return X.T @ weighted + ridge * np.eye(len(theta))
+
+
+@compiled("f8(f8[:,::1], f8[::1], f8, f8[::1])")
+def loss(X: Array, y: Array, ridge: float, theta: Array) -> float:
+    """The negative penalised log-likelihood."""
+    total: float = 0.5 * ridge * np.dot(theta, theta)
+    z = X @ theta
+    for s in range(len(y)):
+        total += max(z[s], 0.0) + math.log1p(math.exp(-abs(z[s]))) - y[s] * z[s]
+    return total
+
+
+@compiled("f8[:,::1](f8[:,::1])")
+def invert(H: Array) -> Array:
+    """H⁻¹, also where rounding has made H singular: steps along it need not be exact, only downhill."""
+    return np.ascontiguousarray(np.linalg.inv(H + 1e-14 * np.trace(H) * np.eye(len(H))))
+
+
+@compiled("f8(f8[::1])")
+def _largest(v: Array) -> float:
+    largest: float = np.max(np.abs(v))
+    return largest
+
+
+@compiled("void(f8[:,::1], f8[::1], f8, f8[::1], f8[::1], f8[:,::1])")
+def newton(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Array) -> None:
+    """Fit in place by full Newton steps, halved while the loss would rise; leaves gradient and inverse behind."""
+    g[:] = gradient(X, y, ridge, theta)
+    inverse[:] = invert(hessian(X, ridge, theta))
+    value = loss(X, y, ridge, theta)
+    for _ in range(NEWTON_STEPS):
+        if _largest(g) <= TOLERANCE:
+            return
+        step = inverse @ g
+        lower = loss(X, y, ridge, theta - step)
+        while lower > value and _largest(step) > 1e-15:
+            step *= 0.5
+            lower = loss(X, y, ridge, theta - step)
+        theta -= step
+        value = lower
+        g[:] = gradient(X, y, ridge, theta)
+        if _largest(g) > TOLERANCE:
+            inverse[:] = invert(hessian(X, ridge, theta))
+
+
+@compiled("void(f8[:,::1], f8[::1], f8, f8[::1], f8[::1], f8[:,::1])")
+def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Array) -> None:
+    """Fit in place after the last row of X was added to what theta, g and inverse stand for."""
+    x = X[len(y) - 1]
+    p = sigmoid(np.dot(x, theta))
+    g += (p - y[len(y) - 1]) * x
+    update_inverses(inverse.reshape((1, len(g), len(g))), math.sqrt(p * (1.0 - p)) * x)
+    before, size = theta.copy(), _largest(g)
+    for _ in range(CHORD_STEPS):
+        theta -= inverse @ g
+        g[:] = gradient(X, y, ridge, theta)
+        if _largest(g) <= TOLERANCE:
+            return
+    if _largest(g) > size:
+        theta[:] = before
+    newton(X, y, ridge, theta, g, inverse)

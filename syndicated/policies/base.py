@@ -1,0 +1,73 @@
+"""The bottom layer: what a policy is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from syndicated.errors import LIMIT, InputError, check_count, check_number
+from syndicated.streams import Stream
+from syndicated.types import Array, Learner, Params
+
+
+@dataclass(kw_only=True, eq=False)
+class Policy(Learner):
+    """Scores arms for given hyper-parameters and learns from (features, reward).
+
+    Hyper-parameters are arguments of each round; a policy never knows that it is tuned. `hyper` names them, with
+    the least and the largest value that each may have. `intercept` adds a constant feature to the model; `sigma`, the
+    noise level, enters the theoretical values only.
+    """
+
+    dim: int
+    intercept: bool = True
+    sigma: float = 0.5
+    hyper: ClassVar[dict[str, tuple[float, float]]]
+    rewards: ClassVar[tuple[float, float]] = (-LIMIT, LIMIT)
+
+    def __post_init__(self) -> None:
+        check_count("dim", self.dim)
+        check_number("sigma", self.sigma, low=0.0, high=LIMIT)
+        if not isinstance(self.intercept, bool):
+            raise InputError(f"intercept must be True or False; got {self.intercept!r}")
+
+    @property
+    def size(self) -> int:
+        """The model's dimension: the features, and the intercept if there is one."""
+        return self.dim + self.intercept
+
+    @property
+    def period(self) -> int:
+        """How many rounds one choice of hyper-parameters lasts."""
+        return 1
+
+    @property
+    def warmup(self) -> int:
+        """How many rounds of random arms the policy wants before its first scores."""
+        return 0
+
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        """Every hyper-parameter at round t (from 0): as given, the others at their theoretical value."""
+        raise NotImplementedError
+
+    def prepare(self, points: Sequence[Params]) -> None:
+        """Told once, before the first round, which points will be asked for: keep what makes them cheap."""
+
+    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+        """(K, dim) features and n points -> (n, K) scores. Pure; one random draw serves all points."""
+        raise NotImplementedError
+
+    def predict(self, X: Array, params: Params) -> Array:
+        """(K,) expected rewards, no exploration."""
+        raise NotImplementedError
+
+    def learn(self, x: Array, reward: float, params: Params) -> None:
+        """Learn from the played arm's features and its reward."""
+        raise NotImplementedError
+
+    def check(self, params: Params) -> None:
+        """Refuse hyper-parameters that this policy does not have, and values that they cannot take."""
+        for name, value in params.items():
+            if name not in self.hyper:
+                known = ", ".join(self.hyper)
+                raise InputError(f"{type(self).__name__} has the hyper-parameters {known}; got {name!r}")
+            check_number(name, value, *self.hyper[name])

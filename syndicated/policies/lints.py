@@ -1,0 +1,37 @@
+"""LinTS: Thompson sampling with a linear model.
+
+    draw theta~ = theta + alpha C'⁻¹ z,  z ~ N(0, I),  C C' = V;   play argmax_a x_a' theta~
+
+so that theta~ ~ N(theta, alpha² V⁻¹), with theta and V as in LinUCB and C by Cholesky. One z a round serves
+every candidate: which arm another candidate would have played has an exact answer.
+
+Agrawal and Goyal, *Thompson sampling for contextual bandits with linear payoffs*, ICML 2013.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from syndicated.policies._kernels import ts_scores
+from syndicated.policies._ridge import RidgePolicy
+from syndicated.streams import Stream
+from syndicated.types import Array, Params
+
+
+class LinTS(RidgePolicy):
+    """LinTS with exploration rate `alpha` and ridge penalty `lam`; its theoretical alpha(t) is LinUCB's.
+
+    >>> policy = LinTS(dim=2, intercept=False)
+    >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
+    >>> policy.scores(np.eye(2), [{"alpha": 0.0, "lam": 1.0}], Stream(0, 0)).tolist()
+    [[0.5, 0.0]]
+    """
+
+    factored: ClassVar[bool] = True
+
+    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+        factors, thetas, rows = self.model.select([point["lam"] for point in points])
+        alphas, out = np.array([point["alpha"] for point in points]), np.empty((len(points), len(X)))
+        ts_scores(out, X, factors, thetas, rows, alphas, rng.normals(self.size))
+        return out

@@ -1,0 +1,127 @@
+"""SGD-TS: Thompson sampling with one step of stochastic gradient descent an epoch, logistic model.
+
+    after tau random rounds: theta_0 = the maximum-likelihood fit
+    epoch j = 1, 2, ... of tau rounds:
+        theta_j = Π(theta_(j-1) - (eta0/j) Σ_epoch x (sigmoid(x'theta_(j-1)) - r)),  mean_j = average of theta_1..j
+        draw theta~ ~ N(mean_j, (2 alpha1² + 2 alpha2²)/j I) once;   play argmax_a x_a' theta~ all epoch
+
+Π projects onto the ball of radius 2 around theta_0. The step of a finished epoch waits for the next choice: its
+eta0 is the one whose arms it changes, so every candidate's arms are known before one is chosen, and scoring stays
+pure. The first step, after the random rounds, has gradient zero.
+
+Ding, Hsieh and Sharpnack, *An efficient algorithm for generalized linear bandit: online stochastic gradient
+descent and Thompson sampling*, AISTATS 2021.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from syndicated.errors import check_count
+from syndicated.policies._kernels import columns, dot, extend
+from syndicated.policies._logistic import gradient, newton
+from syndicated.policies.base import Policy
+from syndicated.streams import Stream
+from syndicated.types import Array, Params
+
+RADIUS = 2.0
+RIDGE = 1e-6  # stands for "no penalty" in the first fit; it exists also when the random rounds are separable
+
+
+@dataclass(kw_only=True, eq=False)
+class SGDTS(Policy):
+    """SGD-TS with step size `eta0` and exploration rates `alpha1`, `alpha2`, for rewards in [0, 1].
+
+    `tau` is the length of an epoch: by default 10 floor(max(log horizon, dim)), the paper's. `horizon` enters
+    that and the theoretical alpha1 only. There is no theory for eta0: the paper calls it intractable, we take 1.
+
+    >>> policy = SGDTS(dim=2, tau=2)
+    >>> policy.period, policy.warmup
+    (2, 2)
+    """
+
+    horizon: int = 10_000
+    tau: int | None = None
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {
+        "eta0": (1e-12, 1e12),
+        "alpha1": (0.0, 1e12),
+        "alpha2": (0.0, 1e12),
+    }
+    rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    X: Array = field(init=False, repr=False)
+    y: Array = field(init=False, repr=False)
+    start: Array = field(init=False, repr=False)
+    theta: Array = field(init=False, repr=False)
+    mean: Array = field(init=False, repr=False)
+    count: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("horizon", self.horizon)
+        if self.tau is not None:
+            check_count("tau", self.tau)
+        self.X, self.y = np.zeros((self.period, self.size)), np.zeros(self.period)
+        self.start, self.theta, self.mean = (np.zeros(self.size) for _ in range(3))
+
+    @property
+    def period(self) -> int:
+        return self.tau or 10 * math.floor(max(math.log(self.horizon), self.dim))
+
+    @property
+    def warmup(self) -> int:
+        return self.period
+
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        """g1(j) = sigma sqrt(d/2 log(1 + 2 j tau/d) + 2 log T) and g2(j) = (tau/eta0) sqrt(1 + log j)."""
+        params = {"eta0": 1.0, **given}
+        j, tau, d = max(1, t // self.period), self.period, self.size
+        if "alpha1" not in params:
+            log = d / 2 * math.log(1 + 2 * j * tau / d) + 2 * math.log(self.horizon)
+            params["alpha1"] = self.sigma * math.sqrt(log)
+        if "alpha2" not in params:
+            params["alpha2"] = tau / params["eta0"] * math.sqrt(1 + math.log(j))
+        return params
+
+    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+        z, arms = rng.normals(self.size), columns(X, self.size)
+        return np.stack([dot(arms, self._draw(point, z)) for point in points])
+
+    def predict(self, X: Array, params: Params) -> Array:
+        return np.asarray(expit(dot(columns(X, self.size), self._step(params["eta0"])[1])))
+
+    def learn(self, x: Array, reward: float, params: Params) -> None:
+        place = self.count % self.period
+        if place == 0 and self.count > 0:
+            self.theta, self.mean = self._step(params["eta0"])
+        self.X[place], self.y[place] = extend(x, self.size), reward
+        self.count += 1
+        if self.count == self.period:
+            rest = np.zeros(self.size), np.zeros((self.size, self.size))
+            newton(self.X, self.y, RIDGE, self.start, *rest)
+            self.theta = self.start.copy()
+
+    @property
+    def epoch(self) -> int:
+        """j of the epoch that the next observation belongs to."""
+        return max(1, self.count // self.period)
+
+    def _draw(self, point: Params, z: Array) -> Array:
+        spread = math.sqrt(2 * (point["alpha1"] ** 2 + point["alpha2"] ** 2) / self.epoch)
+        return self._step(point["eta0"])[1] + spread * z
+
+    def _step(self, eta0: float) -> tuple[Array, Array]:
+        """theta_j and mean_j as they will be with this eta0, or as they are within an epoch."""
+        if self.count == 0 or self.count % self.period:
+            return self.theta, self.mean
+        j = self.epoch
+        if j == 1:
+            return self.theta, self.theta
+        theta = self.theta - eta0 / j * gradient(self.X, self.y, 0.0, self.theta)
+        distance = float(np.linalg.norm(theta - self.start))
+        if distance > RADIUS:
+            theta = self.start + RADIUS / distance * (theta - self.start)
+        return theta, ((j - 1) * self.mean + theta) / j

@@ -1,0 +1,54 @@
+"""The candidates for each hyper-parameter."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import product
+
+from syndicated.errors import InputError, check_number
+from syndicated.types import Params
+
+
+class Space:
+    """Axes of candidate values, one axis a hyper-parameter.
+
+    >>> space = Space(alpha=[0, 0.1, 1], lam=[0.1, 1])
+    >>> len(space.points), space.points[1]
+    (6, {'alpha': 0.0, 'lam': 1.0})
+    >>> space.only("alpha")
+    Space(alpha=[0.0, 0.1, 1.0])
+    """
+
+    def __init__(self, **axes: Iterable[float]) -> None:
+        self.axes = {name: _values(name, values) for name, values in axes.items()}
+
+    @cached_property
+    def points(self) -> tuple[Params, ...]:
+        """The product of the axes, the first axis outermost; one empty point if there is no axis."""
+        return tuple(dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values()))
+
+    def only(self, *names: str) -> "Space":
+        """The space with just these axes."""
+        unknown = [name for name in names if name not in self.axes]
+        if unknown:
+            raise InputError(f"the space has the axes {', '.join(self.axes)}; got {unknown[0]!r}")
+        return Space(**{name: self.axes[name] for name in names})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and list(self.axes.items()) == list(other.axes.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.axes.items()))
+
+    def __repr__(self) -> str:
+        return f"Space({', '.join(f'{name}={list(values)}' for name, values in self.axes.items())})"
+
+
+def _values(name: str, values: object) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"axis {name!r} must be a list of numbers; got {values!r}")
+    numbers = tuple(check_number(f"a candidate for {name!r}", value) for value in values)
+    if not numbers:
+        raise InputError(f"axis {name!r} must have at least one candidate; got none")
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"the candidates for {name!r} must differ; got {list(numbers)}")
+    return numbers

@@ -1,0 +1,12 @@
+"""The top layer's registry: to add a tuner, write its file and import it here."""
+
+from syndicated.registry import registered
+from syndicated.tuners.base import Tuner as Tuner
+from syndicated.tuners.corral import Corral as Corral
+from syndicated.tuners.fixed import Fixed as Fixed
+from syndicated.tuners.op import OP as OP
+from syndicated.tuners.syndicated import Syndicated as Syndicated
+from syndicated.tuners.theory import Theory as Theory
+from syndicated.tuners.twolayer import TwoLayer as TwoLayer
+
+TUNERS = registered(globals(), Tuner)

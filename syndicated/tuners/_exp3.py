@@ -1,0 +1,50 @@
+"""EXP3 in log weights (Auer et al., *The nonstochastic multiarmed bandit problem*, SIAM J. Comput. 2002).
+
+    beta = min(1, sqrt(n log n / ((e - 1) T)))
+    p_j = beta/n + (1 - beta) w_j / Σ w;     after reward y for the drawn i:  log w_i += (beta/n) y / p_i
+
+The largest log weight is kept at 0, so weights neither overflow nor lose precision however long they learn.
+"""
+
+import math
+
+import numpy as np
+
+from syndicated.compiled import compiled
+from syndicated.types import Array
+
+
+def rate(n: int, horizon: int) -> float:
+    """beta, EXP3's share of uniform exploration: 0 for a single candidate."""
+    return min(1.0, math.sqrt(n * math.log(n) / ((math.e - 1) * horizon)))
+
+
+@compiled("f8[::1](f8[::1], f8)")
+def probabilities(logw: Array, beta: float) -> Array:
+    """p_j for every candidate."""
+    w = np.exp(logw - np.max(logw))
+    p: Array = beta / len(w) + (1.0 - beta) * w / np.sum(w)
+    return p
+
+
+@compiled("Tuple((i8, f8))(f8[::1], i8, i8, f8, f8)")
+def draw(logw: Array, start: int, end: int, beta: float, u: float) -> tuple[int, float]:
+    """The candidate of the EXP3 at [start, end) that the uniform u falls on, and its probability."""
+    largest = np.max(logw[start:end])
+    total = 0.0
+    for k in range(start, end):
+        total += math.exp(logw[k] - largest)
+    j, p, below = 0, 0.0, 0.0
+    for j in range(end - start):
+        p = beta / (end - start) + (1.0 - beta) * math.exp(logw[start + j] - largest) / total
+        below += p
+        if u < below:
+            break
+    return j, p
+
+
+@compiled("void(f8[::1], i8, i8, i8, f8)")
+def credit(logw: Array, start: int, end: int, index: int, gain: float) -> None:
+    """log w_i += gain in the EXP3 at [start, end), with its largest log weight brought back to 0."""
+    logw[start + index] += gain
+    logw[start:end] -= np.max(logw[start:end])

@@ -1,0 +1,88 @@
+"""The top layer: what a tuner is."""
+
+import math
+from dataclasses import dataclass
+
+from syndicated.errors import InputError, check_count, check_range, shorten
+from syndicated.space import Space
+from syndicated.streams import Stream
+from syndicated.types import Choice, Learner, Params
+
+WARMUPS = {"T^2/3": 2 / 3, "T^4/7": 4 / 7}
+
+
+def check_space(space: object) -> None:
+    """Refuse what is not a Space."""
+    if not isinstance(space, Space):
+        raise InputError(f"space must be a Space such as Space(alpha=[0.1, 1]); got {shorten(space)}")
+
+
+@dataclass(eq=False)
+class Tuner(Learner):
+    """Chooses hyper-parameters and learns from what they earned. It never knows what it tunes.
+
+    `points` are the candidates; what they leave out, the policy's theory fills in. A tuner with several `slots`
+    gets as many independent copies of the policy, and a choice names the one that plays and learns.
+    """
+
+    @property
+    def points(self) -> tuple[Params, ...]:
+        """All hyper-parameters that `choose` may give."""
+        return ({},)
+
+    @property
+    def slots(self) -> int:
+        return 1
+
+    @property
+    def warmup_rounds(self) -> int:
+        """T1: how many of the first rounds play arms at random and teach the policy only."""
+        return 0
+
+    def choose(self, rng: Stream) -> Choice:
+        """The hyper-parameters of the next period, with the probability of this draw."""
+        raise NotImplementedError
+
+    def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
+        """Credit a choice with a reward that stands for `share` of the rounds it lasted."""
+
+
+@dataclass(eq=False)
+class Adaptive(Tuner):
+    """A tuner that learns: its space, the horizon T, the warm-up T1 and the range of rewards.
+
+    `warmup` is a number of rounds, or "T^2/3" or "T^4/7" as in Theorem 1. Rewards are rescaled so that `rewards`
+    becomes [0, 1]. One outside the range is extrapolated, not clipped, unless the tuner's own page says otherwise:
+    the paper's experiments have such rewards (Gaussian noise), and its guarantees then no longer apply.
+    """
+
+    space: Space
+    horizon: int = 10_000
+    warmup: int | str = 0
+    rewards: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        check_space(self.space)
+        check_count("horizon", self.horizon)
+        if isinstance(self.warmup, str):
+            if self.warmup not in WARMUPS:
+                names = ", ".join(WARMUPS)
+                raise InputError(f"warmup must be a number of rounds or one of {names}; got {self.warmup!r}")
+        else:
+            check_count("warmup", self.warmup, low=0)
+        self.rewards = check_range("the range of rewards", self.rewards)
+
+    @property
+    def points(self) -> tuple[Params, ...]:
+        return self.space.points
+
+    @property
+    def warmup_rounds(self) -> int:
+        if isinstance(self.warmup, str):
+            return math.ceil(math.pow(self.horizon, WARMUPS[self.warmup]))
+        return self.warmup
+
+    def rescale(self, reward: float) -> float:
+        """The reward with the declared range mapped to [0, 1]."""
+        low, high = self.rewards
+        return (reward - low) / (high - low)

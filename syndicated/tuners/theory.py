@@ -1,0 +1,19 @@
+"""Theory, the empty tuner: every hyper-parameter at its theoretical value (the paper's Theoretical-Explore)."""
+
+from dataclasses import dataclass
+
+from syndicated.streams import Stream
+from syndicated.tuners.base import Tuner
+from syndicated.types import Choice
+
+
+@dataclass(eq=False)
+class Theory(Tuner):
+    """Chooses nothing, so that theory fills in everything.
+
+    >>> Theory().choose(Stream(0, 0)).params
+    {}
+    """
+
+    def choose(self, rng: Stream) -> Choice:
+        return Choice({})

@@ -1,0 +1,77 @@
+"""The nouns that cross boundaries: frozen, and all that a late reward needs is in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Params = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a tuner drew: hyper-parameters, the index and probability drawn on each axis, the policy's slot."""
+
+    params: Params
+    index: tuple[int, ...] = ()
+    probability: tuple[float, ...] = ()
+    slot: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """One decision, with everything that its reward needs whenever it comes.
+
+    `params` are the hyper-parameters in use: the choice, filled up by theory. `propensity` is the probability
+    of the draw that led here: 1/K for an arm of the warm-up (whose `choice` is None), otherwise the product of
+    the choice's probabilities. The arm itself may have been more likely: other choices may lead to it too.
+    """
+
+    agent: str
+    round: int
+    arm: int
+    x: Array
+    propensity: float
+    params: Params
+    choice: Choice | None
+
+    @property
+    def id(self) -> str:
+        return f"{self.agent}-{self.round}"
+
+
+class Learner:
+    """What policies and tuners share: parameters are the init fields; state is the rest, and it is arrays.
+
+    Subclasses are dataclasses. Constructors only store and check; `fresh` is the same thing with no history.
+    """
+
+    def params(self) -> dict[str, object]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    def fresh(self) -> Self:
+        return replace(self)  # type: ignore[type-var]
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        arrays: dict[str, npt.NDArray[np.generic]] = {}
+        for name, value in self._history().items():
+            if isinstance(value, Learner):
+                arrays |= {f"{name}.{inner}": array for inner, array in value.state().items()}
+            else:
+                arrays[name] = np.array(value)
+        return arrays
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        for name, value in self._history().items():
+            if isinstance(value, Learner):
+                inner = {key.removeprefix(f"{name}."): array for key, array in arrays.items()}
+                value.restore(inner)
+            else:
+                array = arrays[name]
+                setattr(self, name, array.item() if array.ndim == 0 else array.copy())
+
+    def _history(self) -> dict[str, object]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if not f.init}  # type: ignore[arg-type]

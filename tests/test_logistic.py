@@ -1,0 +1,156 @@
+"""UCB-GLM's fit is the exact optimum at every round: against the gradient, scipy and scikit-learn."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from syndicated import UCBGLM
+from syndicated.streams import POLICY, Stream
+from syndicated.types import Array, Params
+
+LAMS = (0.01, 0.1, 1.0)
+POINTS: list[Params] = [{"alpha": 1.0, "lam": lam} for lam in LAMS]
+ROUNDS, DIM = 100, 4
+Ridge = Literal["lam", "inverse"]
+
+both_modes = pytest.mark.parametrize("ridge", ["lam", "inverse"])
+
+
+def penalty(ridge: Ridge, lam: float) -> float:
+    return lam if ridge == "lam" else 1 / lam
+
+
+def features(seed: int = 1) -> Array:
+    return np.random.default_rng(seed).uniform(-1, 1, (ROUNDS, DIM))
+
+
+def noisy(X: Array) -> Array:
+    """Zeros and ones of a logistic model."""
+    means = 1 / (1 + np.exp(-X @ np.linspace(-1.5, 2, DIM)))
+    return (np.random.default_rng(2).uniform(size=len(X)) < means).astype(np.float64)
+
+
+def separable(X: Array) -> Array:
+    return (X[:, 0] > 0).astype(np.float64)
+
+
+def ones(X: Array) -> Array:
+    return np.ones(len(X))
+
+
+def zeros(X: Array) -> Array:
+    return np.zeros(len(X))
+
+
+def fractional(X: Array) -> Array:
+    return np.random.default_rng(3).uniform(size=len(X))
+
+
+def fits(X: Array, y: Array, ridge: Ridge) -> Iterator[tuple[int, float, Array]]:
+    """(n, lam, theta) after each of the rounds n = 1, 2, ... and for each penalty."""
+    policy = UCBGLM(dim=DIM, intercept=False, ridge=ridge)
+    policy.prepare(POINTS)
+    for n, (x, reward) in enumerate(zip(X, y, strict=True), start=1):
+        policy.learn(x, float(reward), {})
+        for lam, theta in zip(policy.model.lams, policy.fits, strict=True):
+            yield n, float(lam), theta
+
+
+def plain_gradient(X: Array, y: Array, ridge: float, theta: Array) -> Array:
+    total = ridge * theta
+    for x, reward in zip(X, y, strict=True):
+        total = total + x * (1 / (1 + math.exp(-sum(x * theta))) - reward)
+    return total
+
+
+def stable_gradient(X: Array, y: Array, ridge: float, theta: Array) -> Array:
+    return np.asarray((expit(X @ theta) - y) @ X + ridge * theta)
+
+
+def plain_loss(theta: Array, X: Array, y: Array, ridge: float) -> float:
+    z = X @ theta
+    return float(np.sum(np.logaddexp(0, z) - y * z) + ridge / 2 * theta @ theta)
+
+
+def by_scipy(X: Array, y: Array, ridge: float) -> Array:
+    def jac(theta: Array, *_: object) -> Array:
+        return stable_gradient(X, y, ridge, theta)
+
+    found = minimize(plain_loss, np.zeros(DIM), (X, y, ridge), method="BFGS", jac=jac, options={"gtol": 1e-7})
+    return np.asarray(found.x)
+
+
+def by_scikit_learn(X: Array, y: Array, C: float) -> Array:
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, solver="newton-cholesky")
+    return np.asarray(model.fit(X, y).coef_[0])
+
+
+def distance(ridge: float) -> float:
+    """How far from the optimum a gradient of 1e-6 in each entry can be, for this least curvature."""
+    return math.sqrt(DIM) * 1e-6 / ridge
+
+
+@both_modes
+@pytest.mark.parametrize("rewards", [noisy, separable, ones, zeros, fractional])
+def test_the_gradient_vanishes_at_every_round(ridge: Ridge, rewards: Callable[[Array], Array]) -> None:
+    X = features()
+    y = rewards(X)
+    for n, lam, theta in fits(X, y, ridge):
+        assert abs(plain_gradient(X[:n], y[:n], penalty(ridge, lam), theta)).max() <= 1.001e-6
+
+
+@both_modes
+@pytest.mark.parametrize("rewards", [noisy, separable, ones, fractional])
+def test_the_fit_is_the_least_loss_that_scipy_finds(ridge: Ridge, rewards: Callable[[Array], Array]) -> None:
+    X = features()
+    y = rewards(X)
+    for n, lam, theta in fits(X, y, ridge):
+        if n <= 5 or n % 10 == 0:
+            expected = by_scipy(X[:n], y[:n], penalty(ridge, lam))
+            np.testing.assert_allclose(theta, expected, rtol=0, atol=distance(penalty(ridge, lam)))
+
+
+@pytest.mark.parametrize("rewards", [noisy, separable])
+def test_lam_is_the_inverse_of_scikit_learns_C(rewards: Callable[[Array], Array]) -> None:
+    X = features()
+    y = rewards(X)
+    for n, lam, theta in fits(X, y, "lam"):
+        if len(set(y[:n])) == 2:
+            np.testing.assert_allclose(theta, by_scikit_learn(X[:n], y[:n], 1 / lam), rtol=0, atol=distance(lam))
+
+
+@pytest.mark.parametrize("rewards", [noisy, separable])
+def test_lam_is_scikit_learns_C_in_the_papers_mode(rewards: Callable[[Array], Array]) -> None:
+    X = features()
+    y = rewards(X)
+    for n, lam, theta in fits(X, y, "inverse"):
+        if len(set(y[:n])) == 2:
+            np.testing.assert_allclose(theta, by_scikit_learn(X[:n], y[:n], lam), rtol=0, atol=distance(1 / lam))
+
+
+def test_the_fit_is_exact_when_separable_data_turn_round_under_a_small_penalty() -> None:
+    X, lam = 30 * features(), 1e-4
+    y = np.where(np.arange(ROUNDS) < ROUNDS // 2, separable(X), 1 - separable(X))
+    policy = UCBGLM(dim=DIM, intercept=False)
+    policy.prepare([{"lam": lam}])
+    for n in range(1, ROUNDS + 1):
+        policy.learn(X[n - 1], float(y[n - 1]), {})
+        assert abs(stable_gradient(X[:n], y[:n], lam, policy.fits[0])).max() <= 1.001e-6
+
+
+@both_modes
+def test_a_fit_that_was_not_kept_is_the_same_optimum(ridge: Ridge) -> None:
+    X = features()
+    y = noisy(X)
+    policy = UCBGLM(dim=DIM, intercept=False, ridge=ridge)
+    for x, reward in zip(X, y, strict=True):
+        policy.learn(x, float(reward), {})
+    for lam in LAMS:
+        theta = policy.scores(np.eye(DIM), [{"alpha": 0.0, "lam": lam}], Stream(0, POLICY))[0]
+        assert abs(plain_gradient(X, y, penalty(ridge, lam), theta)).max() <= 1.001e-6
