@@ -1,0 +1,24 @@
+"""Checks for what you add: sentences that every policy, tuner and environment must make true.
+
+A check takes `make`, a factory of fresh instances, and raises AssertionError with the reason where its sentence is
+false. For a policy, `make` is its class (it is called with `dim` and `intercept`); for a tuner, `on_space(its class)`
+(called with a Space); for an environment, its class, with whatever arguments keep it small.
+
+>>> from syndicated.policies import LinUCB
+>>> for check in POLICY_CHECKS:
+...     check(LinUCB)
+
+>>> class Forgetful(LinUCB):
+...     def learn(self, x, reward, params):
+...         pass
+>>> from syndicated.checks.policies import learning_changes_the_state
+>>> learning_changes_the_state(Forgetful)
+Traceback (most recent call last):
+AssertionError: learn left the state as it was
+"""
+
+from syndicated.checks.environments import ENVIRONMENT_CHECKS
+from syndicated.checks.policies import POLICY_CHECKS
+from syndicated.checks.tuners import TUNER_CHECKS, on_space
+
+__all__ = ["ENVIRONMENT_CHECKS", "POLICY_CHECKS", "TUNER_CHECKS", "on_space"]

@@ -1,0 +1,70 @@
+"""What every environment must make true; `make` is called with nothing."""
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from syndicated.checks._common import (
+    SIGMAS,
+    checks_of,
+    holds,
+    parameters_round_trip,
+)
+from syndicated.environments import Environment, Round
+
+MakeEnvironment = Callable[[], Environment]
+
+
+def _contents(rounds: Iterable[Round]) -> list[bytes]:
+    return [seen.X.tobytes() + seen.means.tobytes() + seen.rewards.tobytes() for seen in rounds]
+
+
+def rounds_have_the_stated_shape(make: MakeEnvironment) -> None:
+    world = make()
+    rounds = list(world.rounds(1, 5))
+    holds(len(rounds) == 5, f"a horizon of 5 gave {len(rounds)} rounds")
+    for seen in rounds:
+        holds(seen.X.shape == (world.arms, world.dim), f"features have shape {seen.X.shape}")
+        holds(seen.means.shape == seen.rewards.shape == (world.arms,), "means and rewards need one entry an arm")
+        holds(all(np.isfinite(a).all() for a in (seen.X, seen.means, seen.rewards)), "not all numbers are finite")
+
+
+def same_seed_same_world(make: MakeEnvironment) -> None:
+    holds(_contents(make().rounds(1, 20)) == _contents(make().rounds(1, 20)), "the same seed gave another world")
+
+
+def another_seed_another_world(make: MakeEnvironment) -> None:
+    pairs = zip(make().rounds(1, 20), make().rounds(2, 20), strict=True)
+    holds(not any(np.array_equal(one.means, other.means) for one, other in pairs), "two seeds gave the same means")
+
+
+def rounds_do_not_depend_on_the_horizon(make: MakeEnvironment) -> None:
+    short, long = _contents(make().rounds(1, 20)), _contents(make().rounds(1, 40))
+    holds(short == long[:20], "the first rounds depend on the horizon")
+
+
+def players_cannot_change_the_rounds(make: MakeEnvironment) -> None:
+    world = make()
+    before = _contents(world.rounds(1, 20))
+    for seen, other, content in zip(world.rounds(1, 20), world.rounds(1, 20), before, strict=True):
+        holds(_contents([seen, other]) == [content, content], "two players of one world meet different rounds")
+        for array in (seen.X, seen.means, seen.rewards):
+            array[:] = 0.0
+    holds(_contents(world.rounds(1, 20)) == before, "what one player writes into a round, the next one meets")
+
+
+def rewards_have_the_stated_means(make: MakeEnvironment) -> None:
+    errors = []
+    for seen in (seen for seed in range(1, 6) for seen in make().rounds(seed, 400)):
+        error, centred = seen.rewards - seen.means, seen.means - seen.means.mean()
+        errors.append([error[0], error.mean(), error @ centred / max(np.linalg.norm(centred), 1e-9)])
+    mean, spread = np.mean(errors, axis=0), np.std(errors, axis=0) / math.sqrt(len(errors))
+    holds((np.abs(mean) <= SIGMAS * spread + 1e-12).all(), f"rewards are off their means by {mean}, spread {spread}")
+
+
+def parameters_of_environments_round_trip(make: MakeEnvironment) -> None:
+    parameters_round_trip(make())
+
+
+ENVIRONMENT_CHECKS = checks_of(globals(), MakeEnvironment)

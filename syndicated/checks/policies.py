@@ -1,0 +1,203 @@
+"""What every policy must make true; `make` is called with `dim` and `intercept`."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from syndicated.agent import Agent
+from syndicated.checks._common import (
+    DIM,
+    checks_of,
+    has_no_history,
+    holds,
+    parameters_round_trip,
+    restores_to_the_bit,
+    state_of,
+)
+from syndicated.errors import InputError
+from syndicated.policies import Policy
+from syndicated.space import Space
+from syndicated.streams import ARMS, NOISE, POLICY, Stream
+from syndicated.tuners import Fixed
+from syndicated.types import Array, Params
+
+MakePolicy = Callable[..., Policy]
+
+
+def _arms(t: int, K: int) -> Array:
+    return 2 * Stream(1, ARMS, t).uniforms(K * DIM).reshape(K, DIM) - 1
+
+
+def _points(policy: Policy) -> list[Params]:
+    """Theory's point and two around it."""
+    return [{name: scale * value for name, value in policy.theory(9, {}).items()} for scale in (1.0, 0.5, 2.0)]
+
+
+def _scores(policy: Policy, X: Array, points: Sequence[Params] | None = None) -> Array:
+    return policy.scores(X, points or _points(policy), Stream(1, POLICY, 0))
+
+
+def _new(make: MakePolicy) -> Policy:
+    policy = make(dim=DIM, intercept=True)
+    policy.prepare(_points(policy))
+    return policy
+
+
+def _teach(policy: Policy, start: int = 0, more: int = 3, constant: bool = False) -> bytes:
+    """Observations to the end of the warm-up and of some whole periods, and `more`; the scores that they lead to."""
+    for t in range(start, start + policy.warmup + policy.period * math.ceil(20 / policy.period) + more):
+        x = np.append(_arms(t, 1)[0], 1.0) if constant else _arms(t, 1)[0]
+        policy.learn(x, Stream(1, NOISE, t).uniforms(1)[0], policy.theory(t, {}))
+    return _scores(policy, np.eye(policy.dim)).tobytes()
+
+
+def _taught(make: MakePolicy) -> Iterator[Policy]:
+    """New, at the end of a period, and within one."""
+    yield _new(make)
+    for more in (0, 3):
+        policy = _new(make)
+        _teach(policy, more=more)
+        yield policy
+
+
+def _exploration(policy: Policy, value: float) -> dict[str, float]:
+    """A value for the exploration rates: the hyper-parameters whose names begin with alpha."""
+    return {name: value for name in policy.hyper if name.startswith("alpha")}
+
+
+def order_of_arms_does_not_matter(make: MakePolicy) -> None:
+    order = np.argsort(Stream(1, ARMS, 8).uniforms(23))
+    for policy in _taught(make):
+        scores, permuted = _scores(policy, _arms(7, 23)), _scores(policy, _arms(7, 23)[order])
+        holds((permuted == scores[:, order]).all(), "the score of an arm depends on its place")
+
+
+def scores_are_pure(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        X, before = _arms(7, 5), state_of(policy)
+        scores, means = _scores(policy, X), policy.predict(X, _points(policy)[0])
+        holds(state_of(policy) == before, "scores or predict changed the state")
+        holds((_arms(7, 5) == X).all(), "scores or predict wrote into the features")
+        holds((_scores(policy, X) == scores).all(), "the same arms, points and stream gave other scores")
+        holds((policy.predict(X, _points(policy)[0]) == means).all(), "the same arms gave other predictions")
+
+
+def scores_have_one_row_a_point_for_any_number_of_arms(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        for K in (1, 2, 1000):
+            scores, means = _scores(policy, _arms(7, K)), policy.predict(_arms(7, K), _points(policy)[0])
+            holds(scores.shape == (3, K), f"scores of 3 points and {K} arms have shape {scores.shape}")
+            holds(means.shape == (K,), f"predictions of {K} arms have shape {means.shape}")
+            holds(np.isfinite(scores).all(), f"the scores of {K} arms are not all finite")
+            low, high = policy.rewards
+            holds(((low <= means) & (means <= high)).all(), f"predictions leave the range of rewards {low}, {high}")
+
+
+def one_draw_serves_all_points(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        X, points = _arms(7, 6), _points(policy)
+        alone = np.concatenate([_scores(policy, X, [point]) for point in points])
+        holds((_scores(policy, X, points) == alone).all(), "the scores of a point depend on the points beside it")
+
+
+def points_need_no_preparation(make: MakePolicy) -> None:
+    prepared, policy, X = _new(make), make(dim=DIM, intercept=True), _arms(7, 6)
+    _teach(prepared)
+    _teach(policy)
+    reason = "what is kept for prepared points is not what the data say"
+    assert_allclose(_scores(prepared, X), _scores(policy, X), rtol=1e-5, atol=1e-6, err_msg=reason)
+
+
+def learning_changes_the_state(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        before, x = state_of(policy), _arms(7, 1)[0]
+        policy.learn(x, 1.0, _points(policy)[0])
+        learned = state_of(policy)
+        holds(learned != before, "learn left the state as it was")
+        holds((_arms(7, 1)[0] == x).all(), "learn wrote into the features")
+        x[:] = 9.0
+        holds(state_of(policy) == learned, "learn kept the caller's features, not a copy")
+
+
+def policies_restore_to_the_bit(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        restores_to_the_bit(policy, _new(make), lambda each: _teach(each, start=1000))
+
+
+def fresh_policies_have_no_history(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        has_no_history(policy.fresh(), make(dim=DIM, intercept=True), policy, _teach)
+
+
+def twin_policies_agree(make: MakePolicy) -> None:
+    one, between, other = _new(make), _new(make), _new(make)
+    scores = _teach(one)
+    _teach(between, start=500)
+    holds(_teach(other) == scores, "two policies with the same history score otherwise")
+    holds(state_of(one) == state_of(other), "two policies with the same history differ")
+
+
+def parameters_of_policies_round_trip(make: MakePolicy) -> None:
+    parameters_round_trip(make(dim=DIM, intercept=False))
+
+
+def theory_gives_every_hyper_parameter_and_keeps_what_is_given(make: MakePolicy) -> None:
+    policy = make(dim=DIM, intercept=True)
+    for t in (0, 1, 1_000_000):
+        for names in [(), *((name,) for name in policy.hyper)]:
+            given = dict.fromkeys(names, 0.123)
+            theory = policy.theory(t, given)
+            holds(theory.keys() == policy.hyper.keys(), f"theory gives {list(theory)}, not {list(policy.hyper)}")
+            holds(theory | given == theory, f"theory was given {given} and made {theory} of it")
+            holds(all(map(math.isfinite, theory.values())), f"theory({t}) is {theory}")
+            policy.check(theory)
+
+
+def unknown_hyper_parameters_are_refused(make: MakePolicy) -> None:
+    policy = make(dim=DIM, intercept=True)
+    for wrong in [{"no such name": 1.0}] + [{name: low - 1.0} for name, (low, _) in policy.hyper.items()]:
+        try:
+            policy.check(wrong)
+        except InputError:
+            continue
+        raise AssertionError(f"check accepts {wrong}")
+
+
+def intercept_is_a_constant_feature(make: MakePolicy) -> None:
+    policy, wide, X = make(dim=DIM, intercept=True), make(dim=DIM + 1, intercept=False), _arms(7, 6)
+    _teach(policy)
+    _teach(wide, constant=True)
+    with_ones, point, reason = np.hstack([X, np.ones((6, 1))]), _points(policy)[0], "an intercept is a last feature 1"
+    assert_allclose(_scores(policy, X, [point]), _scores(wide, with_ones, [point]), rtol=1e-9, err_msg=reason)
+    assert_allclose(policy.predict(X, point), wide.predict(with_ones, point), rtol=1e-9, err_msg=reason)
+
+
+def predict_ignores_exploration(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        low, high = ({**_points(policy)[0], **_exploration(policy, rate)} for rate in (0.0, 5.0))
+        same = policy.predict(_arms(7, 6), low) == policy.predict(_arms(7, 6), high)
+        holds(same.all(), "predictions depend on the exploration rates")
+
+
+def it_learns_an_easy_world(make: MakePolicy) -> None:
+    for intercept in (True, False):
+        gain = _gain(make(dim=DIM, intercept=intercept), seed=1)
+        holds(gain > 0.2, f"after 200 rounds, its arms pay only {gain:.2f} more than random ones; 0.4 is usual")
+
+
+def _gain(policy: Policy, seed: int) -> float:
+    """What the arms of rounds 200 to 300 after the warm-up pay above the average arm, with little exploration."""
+    agent = Agent(policy, Fixed(Space(**{name: [v] for name, v in _exploration(policy, 0.1).items()})), seed=seed)
+    gains = []
+    for t in range(policy.warmup + 300):
+        X = _arms(t + 1000 * seed, 10)
+        means = 1 / (1 + np.exp(X @ np.array([-3.0, 2.0, -1.0])))
+        decision = agent.decide(X)
+        agent.learn(decision, float(Stream(seed, NOISE, t).uniforms(1)[0] < means[decision.arm]))
+        gains.append(means[decision.arm] - means.mean())
+    return float(np.mean(gains[-100:]))
+
+
+POLICY_CHECKS = checks_of(globals(), MakePolicy)
