@@ -3,8 +3,9 @@
     minimise  Σ [log(1 + e^(x'theta)) - y x'theta] + (ridge/2) |theta|²
 
 One observation moves the optimum little. So the first step needs no pass over the data (the gradient is the
-last one plus the new observation's), the inverse Hessian is carried along by a rank-one update, and a pass is
-needed only to see that the gradient has vanished. Where that stalls, a full Newton step with step-halving follows.
+last one plus the new observation's), the inverse Hessian is carried along by a rank-one update and corrected by what
+each step shows of it (BFGS), and a pass is needed only to see that the gradient has vanished: two or three in all.
+Where that stalls, Newton steps with step-halving follow.
 """
 
 import math
@@ -16,7 +17,7 @@ from syndicated.policies._kernels import update_inverses
 from syndicated.types import Array
 
 TOLERANCE = 1e-6  # of the gradient's largest entry
-CHORD_STEPS = 3  # steps with the carried inverse before the Hessian is computed anew
+QUICK_STEPS = 8  # steps with the carried inverse before the Hessian is computed anew
 NEWTON_STEPS = 100
 
 
@@ -92,6 +93,18 @@ def newton(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Ar
             inverse[:] = invert(hessian(X, ridge, theta))
 
 
+@compiled("void(f8[:,::1], f8[::1], f8[::1])")
+def correct(inverse: Array, step: Array, change: Array) -> None:
+    """The BFGS update: the symmetric inverse nearest to this one that maps the gradient's change to the step."""
+    product = np.dot(step, change)
+    if product > 0.0:
+        u = inverse @ change
+        stretch = 1.0 + np.dot(change, u) / product
+        for i in range(len(step)):
+            for j in range(len(step)):
+                inverse[i, j] += (stretch * step[i] * step[j] - u[i] * step[j] - step[i] * u[j]) / product
+
+
 @compiled("void(f8[:,::1], f8[::1], f8, f8[::1], f8[::1], f8[:,::1])")
 def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Array) -> None:
     """Fit in place after the last row of X was added to what theta, g and inverse stand for."""
@@ -100,11 +113,13 @@ def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Arr
     g += (p - y[len(y) - 1]) * x
     update_inverses(inverse.reshape((1, len(g), len(g))), math.sqrt(p * (1.0 - p)) * x)
     before, size = theta.copy(), _largest(g)
-    for _ in range(CHORD_STEPS):
-        theta -= inverse @ g
+    for _ in range(QUICK_STEPS):
+        step, last = -(inverse @ g), g.copy()
+        theta += step
         g[:] = gradient(X, y, ridge, theta)
         if _largest(g) <= TOLERANCE:
             return
+        correct(inverse, step, g - last)
     if _largest(g) > size:
         theta[:] = before
     newton(X, y, ridge, theta, g, inverse)
