@@ -1,12 +1,15 @@
-# The two commands of the README: `make demo` and `make test`. Both set everything up first.
+# The two commands of the README: `make demo` and `make test`. Every target sets everything up first.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo paper test bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
+
+paper: .venv/installed
+	$(BIN)/syndicated reproduce all --out results/paper
 
 test: .venv/test
 	$(BIN)/ruff check .
@@ -29,7 +32,7 @@ clean:
 	touch $@
 
 .venv/test: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[test,bench]"
+	$(BIN)/pip install --quiet --editable ".[test,bench,dask]"
 	touch $@
 
 .venv/bench: .venv/installed

@@ -1,7 +1,7 @@
 """Contextual bandits that tune themselves."""
 
 from syndicated.agent import Agent
-from syndicated.errors import InputError, StateError, SyndicatedError, TaskError
+from syndicated.errors import DataError, InputError, StateError, SyndicatedError, TaskError
 from syndicated.policies import SGDTS, UCBGLM, LinTS, LinUCB
 from syndicated.space import Space
 from syndicated.tuners import OP, Corral, Fixed, Syndicated, Theory, TwoLayer
@@ -15,6 +15,7 @@ __all__ = [
     "Agent",
     "Choice",
     "Corral",
+    "DataError",
     "Decision",
     "Fixed",
     "InputError",

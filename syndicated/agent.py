@@ -30,7 +30,7 @@ from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Theory, Tuner
-from syndicated.types import Array, Choice, Decision, Learner
+from syndicated.types import Array, Choice, Decision, Ints, Learner
 
 
 class Agent:
@@ -58,7 +58,7 @@ class Agent:
             copy.prepare(points if self.tuner.slots == 1 else points[slot : slot + 1])
         self.id = secrets.token_hex(8)
         self.round = 0
-        self._warmup = max(policy.warmup, self.tuner.warmup_rounds)
+        self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
         self._period = policy.period
         self._choice = Choice({})
         self._open: set[int] = set()
@@ -76,7 +76,7 @@ class Agent:
     def decide(self, X: npt.ArrayLike) -> Decision:
         """Play one of the K arms whose features are the rows of X."""
         arms = check_arms(X, self.policy.dim)
-        decision = self._explore(arms) if self.round < self._warmup else self._play(arms)
+        decision = self._explore(arms) if self.round < self.warmup else self._play(arms)
         self._choice = decision.choice or self._choice
         self._open.add(self.round)
         self.round += 1
@@ -96,6 +96,20 @@ class Agent:
             self.tuner.learn(choice, reward, 1 / self._period)
         self._open.remove(decision.round)
 
+    def recommend(self, X: npt.ArrayLike) -> Ints:
+        """The arm that each of the tuner's points would play now, given the same draw of the policy."""
+        arms = check_arms(X, self.policy.dim)
+        check_features(arms)
+        period = max(0, self.round - self.warmup) // self._period
+        points = [self.policy.theory(self.round, point) for point in self.tuner.points]
+        shares = [points] if len(self.policies) == 1 else [[point] for point in points]
+        scores = [
+            policy.scores(arms, share, Stream(self.seed, POLICY, period))
+            for policy, share in zip(self.policies, shares, strict=True)
+        ]
+        played: Ints = np.argmax(np.concatenate(scores), axis=1)
+        return played
+
     def _explore(self, arms: Array) -> Decision:
         """A round of the warm-up: any arm, all equally likely."""
         check_features(arms)
@@ -105,7 +119,7 @@ class Agent:
 
     def _play(self, arms: Array) -> Decision:
         """Choose (at the start of a period), score, and take the best arm, the first of equals."""
-        period, place = divmod(self.round - self._warmup, self._period)
+        period, place = divmod(self.round - self.warmup, self._period)
         choice = self._choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
         policy = self.policies[choice.slot]
         params = policy.theory(self.round, choice.params)

@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +23,14 @@ from rich.progress import (
 )
 
 import syndicated
+from syndicated import data
 from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import InputError, SyndicatedError, check_count
-from syndicated.experiments import paper, plots, report
+from syndicated.experiments import page, paper, plots, report
+from syndicated.experiments.engines import dask, processes
 from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.results import Result, collect, write_table
-from syndicated.experiments.run import run
+from syndicated.experiments.run import Engine, run
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import Spec, build
@@ -102,18 +105,32 @@ def _parser() -> argparse.ArgumentParser:
     play.set_defaults(command=_run)
 
     again = commands.add_parser("reproduce", help="the paper's experiments")
-    again.add_argument("what", choices=sorted(paper.PAPER))
-    again.add_argument("--environment", choices=["simulation"], default="simulation")
+    again.add_argument("what", choices=[*paper.PAPER, "all"])
+    again.add_argument("--environment", choices=["simulation", "movielens"], help="only this one's panels")
     again.add_argument("--policy", help="only this policy's panels")
     again.set_defaults(command=_reproduce)
+
+    fetch = commands.add_parser("data", help="fetch a data set into the user's cache")
+    fetch.add_argument("action", choices=["get"])
+    fetch.add_argument("name", choices=["movielens-100k"])
+    fetch.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
+    fetch.set_defaults(command=_data)
 
     for command in (play, again):
         command.add_argument("--repeats", type=int, help="how many worlds (default: run 10, else the paper's)")
         command.add_argument("--horizon", type=int, help="how many rounds (default 10000)")
         command.add_argument("--seed", type=int, help="the first world's seed (default 1)")
         command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+        command.add_argument("--engine", choices=["processes", "dask"], default="processes", help="default processes")
+        command.add_argument(
+            "--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: --jobs processes here)"
+        )
         command.add_argument("--out", type=Path, default=Path("results"), help="folder (default results)")
     return parser
+
+
+def _data(options: argparse.Namespace) -> None:
+    print(f"{data.movielens(options.source)}\n\n{data.NOTICE}")
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -150,18 +167,30 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _reproduce(options: argparse.Namespace) -> None:
-    experiments = paper.PAPER[options.what]
-    if options.policy:
-        policy = find(POLICIES, options.policy).__name__
-        experiments = [e for e in experiments if e.policy["name"] == policy]
-        if not experiments:
-            raise InputError(f"{options.what} has no panel for {policy}")
-    results = _perform(options, options.what, experiments)
-    report.print_results(_console(), results)
-    if options.what == "table1":
-        report.print_published(_console(), results)
-    draw = plots.draw_grid if options.what == "table1" else plots.draw_regret
-    _save(options, options.what, draw(results))
+    parts = paper.PAPER if options.what == "all" else {options.what: paper.PAPER[options.what]}
+    wanted = {name: [e for e in experiments if _wanted(options, e)] for name, experiments in parts.items()}
+    experiments = [e for own in wanted.values() for e in own]
+    if not experiments:
+        raise InputError(f"{options.what} has no such panel; see the experiments in docs/experiments.md")
+    started = time.perf_counter()
+    results = iter(_perform(options, options.what, experiments))
+    sections = {name: [next(results) for _ in own] for name, own in wanted.items() if own}
+    for name, own in sections.items():
+        report.print_results(_console(), own)
+        if name == "table1":
+            report.print_published(_console(), own)
+        _save(options, name, plots.draw_grid(own) if name == "table1" else plots.draw_regret(own))
+    if options.what == "all":
+        file = options.out / "report.html"
+        page.write_report(file, sections, {"Time on the wall": f"{time.perf_counter() - started:.0f} s"})
+        print(f"report: {file}")
+
+
+def _wanted(options: argparse.Namespace, experiment: Experiment) -> bool:
+    """Whether --policy and --environment leave this panel in."""
+    policy = find(POLICIES, options.policy).__name__ if options.policy else experiment.policy["name"]
+    place = "movielens" if experiment.environment["name"] == "MovieLens" else "simulation"
+    return bool(experiment.policy["name"] == policy) and options.environment in (None, place)
 
 
 def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:
@@ -169,7 +198,7 @@ def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Exper
     asked = {key: getattr(options, key) for key in ("repeats", "horizon", "seed")}
     given = {key: value for key, value in asked.items() if value is not None}
     experiments = [replace(experiment, **given) for experiment in experiments]
-    check_count("jobs", options.jobs)
+    engine = _engine(options)
     tasks = [experiment.tasks() for experiment in experiments]
     for task in (task for each in tasks for task in each if task.repeat == 0):
         task.world()
@@ -180,12 +209,21 @@ def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Exper
         def done(task: Task) -> None:
             progress.advance(bars[task.experiment])
 
-        curves = iter(run([task for each in tasks for task in each], options.out / "tasks", options.jobs, done))
+        curves = iter(run([task for each in tasks for task in each], options.out / "tasks", engine, done))
     by_experiment = [[next(curves) for _ in each] for each in tasks]
     table = options.out / f"{name}.csv"
     write_table(table, list(zip(tasks, by_experiment, strict=True)))
     print(f"every curve: {table}")
     return [collect(e, c) for e, c in zip(experiments, by_experiment, strict=True)]
+
+
+def _engine(options: argparse.Namespace) -> Engine:
+    jobs = check_count("jobs", options.jobs)
+    if options.engine == "dask":
+        return dask(jobs, options.scheduler, say=lambda text: print(text, file=sys.stderr))
+    if options.scheduler is not None:
+        raise InputError("--scheduler is for --engine dask; got --engine processes")
+    return processes(jobs)
 
 
 def _console() -> Console:

@@ -3,6 +3,7 @@
 SyndicatedError
 ├── InputError (also a ValueError)   an argument is not what it must be; nothing was changed
 ├── StateError                       a saved state is of another version, of another agent, or damaged
+├── DataError                        a data set could not be had, or is not what it must be
 └── TaskError                        a task of an experiment failed; the message names it
 
 Every message says what must hold and what came. Code behind the door trusts what it is given.
@@ -28,6 +29,10 @@ class InputError(SyndicatedError, ValueError):
 
 class StateError(SyndicatedError):
     """A saved state cannot be restored here."""
+
+
+class DataError(SyndicatedError):
+    """A data set could not be had, or is not what it must be."""
 
 
 class TaskError(SyndicatedError):

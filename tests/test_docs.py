@@ -123,7 +123,8 @@ def test_imports_go_one_way_as_the_page_on_architecture_says() -> None:
 def _imports(file: Path) -> set[str]:
     """The parts of the package that a file imports; the package itself stands for its agent."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
-    names = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = [f"{node.module}.{alias.name}" for node in froms for alias in node.names]
     names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     return {(name + ".agent").split(".")[1] for name in names if name.split(".")[0] == "syndicated"}
 

@@ -17,9 +17,9 @@ from syndicated import errors
 PACKAGE = Path(syndicated.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
-    {"types", "compiled"},
+    {"types", "compiled", "files"},
     {"errors", "streams"},
-    {"space", "registry", "statefile"},
+    {"space", "registry", "statefile", "data", "factorise"},
     {"spec", "policies", "tuners", "environments"},
     {"agent"},
     {"checks", "experiments"},

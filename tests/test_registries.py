@@ -15,7 +15,7 @@ import pytest
 import syndicated
 from syndicated import checks
 from syndicated.agent import Agent
-from syndicated.environments import ENVIRONMENTS, Environment, Linear, Round
+from syndicated.environments import ENVIRONMENTS, Environment, Linear, MovieLens, Round
 from syndicated.policies import POLICIES, LinTS, LinUCB, Policy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, Stream
@@ -36,13 +36,16 @@ def _named(found: tuple[Any, ...]) -> pytest.MarkDecorator:
 
 
 def _worlds() -> list[Any]:
-    """Every environment at a small size, also with each of its switches turned."""
+    """Every environment at a small size, also with each of its switches turned and each of its models."""
     worlds = []
     for name, world in ENVIRONMENTS.items():
-        switches = [n for n, p in inspect.signature(world).parameters.items() if isinstance(p.default, bool)]
-        settings = [{}, *({switch: not getattr(world(dim=3, arms=4), switch)} for switch in switches)]
+        small = {"arms": 50} if world is MovieLens else {"dim": 3, "arms": 4}
+        parameters = inspect.signature(world).parameters
+        switches = [n for n, p in parameters.items() if isinstance(p.default, bool)]
+        settings: list[dict[str, Any]] = [{}, *({switch: not getattr(world(**small), switch)} for switch in switches)]
+        settings += [{"model": "logistic"}] if "model" in parameters else []
         for setting in settings:
-            worlds.append(pytest.param(partial(world, dim=3, arms=4, **setting), id="-".join([name, *setting])))
+            worlds.append(pytest.param(partial(world, **small, **setting), id="-".join([name, *setting])))
     return worlds
 
 

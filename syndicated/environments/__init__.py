@@ -2,6 +2,7 @@
 
 from syndicated.environments.base import Environment as Environment
 from syndicated.environments.base import Round as Round
+from syndicated.environments.movielens import MovieLens as MovieLens
 from syndicated.environments.simulation import Linear as Linear
 from syndicated.environments.simulation import Logistic as Logistic
 from syndicated.registry import registered

@@ -46,36 +46,38 @@ TABLE1 = [
     _table1("LinTS", "changing", {"alpha=3.5": (352.79, 109.84), "Theory": (488.99, 141.34)}),
 ]
 
+_EXPLORE = {"Theory": {"name": "Theory"}} | _tuners({"alpha": ALPHAS}, {"alpha": ALPHAS, "lam": LAMS})
+_STEP = _tuners({"eta0": ETAS}, {"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS})
 _LINEAR: Spec = {"name": "Linear", "dim": 10, "noise": 0.1}
 _LOGISTIC: Spec = {"name": "Logistic", "dim": 10}
-_LINEAR_POLICY: Spec = {"dim": 10, "intercept": False, "sigma": 0.1}
-_LOGISTIC_POLICY: Spec = {"dim": 10, "intercept": False, "sigma": 0.5}
+_RATINGS: Spec = {"name": "MovieLens", "model": "linear"}
+_LIKES: Spec = {"name": "MovieLens", "model": "logistic"}
+_LONGEST = 3.5927  # the largest norm of a movie's features; in the simulations it is 1 and sqrt(d) by construction
 
 
-def _figure2(policy: str, label: str, environment: Spec, parameters: Spec) -> Experiment:
+def _panel(place: str, label: str, environment: Spec, tuners: Mapping[str, Spec], **policy: Any) -> Experiment:
+    name = label.replace("-", "")
     return Experiment(
-        name=f"figure2-simulation-{policy}".lower(),
-        title=f"{label}, simulation",
+        name=f"{place}-{name}".lower(),
+        title=f"{label}, {place}",
         environment=environment,
-        policy={"name": policy, **parameters},
-        tuners={"Theory": {"name": "Theory"}} | _tuners({"alpha": ALPHAS}, {"alpha": ALPHAS, "lam": LAMS}),
+        policy={"name": name, "intercept": False, **policy},
+        tuners=tuners,
     )
 
 
 FIGURE2 = [
-    _figure2("LinUCB", "LinUCB", _LINEAR, _LINEAR_POLICY),
-    _figure2("LinTS", "LinTS", _LINEAR, _LINEAR_POLICY),
-    _figure2("UCBGLM", "UCB-GLM", _LOGISTIC, _LOGISTIC_POLICY | {"L": math.sqrt(10), "ridge": "inverse"}),
+    _panel("simulation", "LinUCB", _LINEAR, _EXPLORE, dim=10, sigma=0.1),
+    _panel("simulation", "LinTS", _LINEAR, _EXPLORE, dim=10, sigma=0.1),
+    _panel("simulation", "UCB-GLM", _LOGISTIC, _EXPLORE, dim=10, L=math.sqrt(10), ridge="inverse"),
+    _panel("MovieLens", "LinUCB", _RATINGS, _EXPLORE, dim=20, sigma=1.0, L=_LONGEST),
+    _panel("MovieLens", "LinTS", _RATINGS, _EXPLORE, dim=20, sigma=1.0, L=_LONGEST),
+    _panel("MovieLens", "UCB-GLM", _LIKES, _EXPLORE, dim=20, L=_LONGEST, ridge="inverse"),
 ]
 
 FIGURE3 = [
-    Experiment(
-        name="figure3-simulation-sgdts",
-        title="SGD-TS, simulation",
-        environment=_LOGISTIC,
-        policy={"name": "SGDTS", **_LOGISTIC_POLICY},
-        tuners=_tuners({"eta0": ETAS}, {"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS}),
-    )
+    _panel("simulation", "SGD-TS", _LOGISTIC, _STEP, dim=10),
+    _panel("MovieLens", "SGD-TS", _LIKES, _STEP, dim=20),
 ]
 
 PAPER = {"table1": TABLE1, "figure2": FIGURE2, "figure3": FIGURE3}

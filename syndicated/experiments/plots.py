@@ -1,5 +1,7 @@
 """Figures in two steps: what is shown (data, tested) and how it is drawn."""
 
+import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +11,11 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from syndicated.experiments.results import Result
+from syndicated.spec import build
+from syndicated.tuners import TUNERS
 from syndicated.types import Array
 
 STYLE: dict[Any, Any] = {
@@ -22,7 +27,24 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "syndicated",
 }
 # Okabe and Ito's colours, which colour-blind readers can tell apart, and a dash for the product ("Combined") methods.
-COLOURS = ["#000000", "#E69F00", "#CC79A7", "#CC79A7", "#0072B2", "#0072B2", "#D55E00", "#009E73", "#56B4E9"]
+# A method has its own colour, so that it looks the same in every figure.
+METHODS = {
+    "Theory": "#000000",
+    "OP": "#E69F00",
+    "Corral": "#CC79A7",
+    "TL": "#0072B2",
+    "TwoLayer": "#0072B2",
+    "Syndicated": "#D55E00",
+    "Fixed": "#009E73",
+}
+OTHERS = ["#56B4E9", "#009E73", "#999999", "#F0E442"]
+PARTS = {"warm-up": "#999999", "tuning": "#E69F00", "learning": "#56B4E9"}
+# Candidates have an order, so their colours have one: from dark to light, told apart by lightness alone.
+SHADES = ["#30123b", "#3b528b", "#21918c", "#5ec962", "#fde725"]
+GREEK = {"alpha": "α", "lam": "λ", "eta0": "η₀", "alpha1": "α⁽¹⁾", "alpha2": "α⁽²⁾"}
+AREA_POINTS = 60
+# Inlined figures: text stays text, in the reader's own font.
+INLINE: dict[Any, Any] = STYLE | {"svg.fonttype": "none", "path.simplify_threshold": 0.2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +79,63 @@ def grid_lines(result: Result) -> list[Line]:
     return [line("alpha fixed", x, final), line("alpha(t) by theory", x, theory)]
 
 
+@dataclass(frozen=True, eq=False)
+class Area:
+    """The probability of every value of one hyper-parameter (rounds, values) over rounds."""
+
+    hyper: str
+    values: list[float]
+    x: Array
+    p: Array
+
+
+def areas(result: Result, tuner: str) -> list[Area]:
+    """What the tuner draws, by hyper-parameter: over a product, the marginals. Nothing where there is no choice."""
+    found: dict[str, Area] = {}
+    kept = thinned(len(result.rounds), AREA_POINTS)
+    for axis, trace in zip(build(TUNERS, result.experiment.tuners[tuner]).axes(), result.traces[tuner], strict=True):
+        for hyper in axis[0]:
+            values = sorted({point[hyper] for point in axis})
+            belongs = np.array([[point[hyper] == value for value in values] for point in axis], dtype=float)
+            found[hyper] = Area(hyper, values, result.rounds[kept], np.asarray(trace)[kept] @ belongs)
+    return [area for area in found.values() if len(area.values) > 1]
+
+
+def thinned(n: int, most: int) -> Array:
+    """At most so many of the places 0 to n - 1, evenly, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
+
+
+def shades(n: int) -> list[str]:
+    """n colours from dark to light."""
+    map_ = mpl.colors.LinearSegmentedColormap.from_list("shades", SHADES)
+    return [mpl.colors.to_hex(map_(place)) for place in np.linspace(0, 1, n)]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A tuner's mean regret at the horizon, and what theory names as its parts. `tuning` may be negative: the tuner
+    then did better than its best single candidate."""
+
+    tuner: str
+    regret: float
+    warmup: float
+    tuning: float
+    learning: float
+
+
+def splits(result: Result) -> list[Split]:
+    """One split a tuner, in the order of the experiment."""
+    return [_split(result, tuner) for tuner in result.curves]
+
+
+def _split(result: Result, tuner: str) -> Split:
+    regret, warmup, tuning = (
+        float(part[tuner][:, -1].mean()) for part in (result.curves, result.warmup, result.tuning)
+    )
+    return Split(tuner, regret, warmup, tuning, regret - warmup - tuning)
+
+
 def draw_regret(results: Sequence[Result]) -> Figure:
     """Panels of regret over rounds."""
     return _panels(results, [regret_lines(r) for r in results], "round", "cumulative regret")
@@ -65,6 +144,109 @@ def draw_regret(results: Sequence[Result]) -> Figure:
 def draw_grid(results: Sequence[Result]) -> Figure:
     """Panels of final regret over alpha."""
     return _panels(results, [grid_lines(r) for r in results], "alpha", "cumulative regret at the horizon")
+
+
+def draw_published(result: Result) -> Figure:
+    """A panel of final regret over alpha, with the paper's printed numbers."""
+    figure = draw_grid([result])
+    ax, published = figure.axes[0], dict(result.experiment.published)
+    theory = published.pop("Theory", None)
+    with mpl.rc_context(STYLE):
+        for label, (mean, std) in published.items():
+            alpha = float(label.removeprefix("alpha="))
+            bar = ax.errorbar(alpha, mean, std, fmt="D", color="#000000", markerfacecolor="white", capsize=3)
+            bar.set_label("paper: best of the grid, ± std")
+            ax.set_ylim(top=max(ax.get_ylim()[1], 1.05 * (mean + std)))
+        if theory:
+            ax.set_ylim(top=max(ax.get_ylim()[1], 1.05 * theory[0]))
+            ax.axhline(theory[0], color="#000000", linestyle=":", linewidth=1.2, label="paper: α(t) by theory")
+        _legend(figure, ax, columns=2)
+    return figure
+
+
+def draw_split(result: Result) -> Figure:
+    """Mean regret at the horizon as stacked bars, one a tuner: what is negative goes to the left of 0."""
+    found = splits(result)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.0, 4.4), layout="constrained")
+        ax = figure.subplots()
+        names = [split.tuner for split in found]
+        parts = {
+            "warm-up": [split.warmup for split in found],
+            "tuning": [split.tuning for split in found],
+            "learning": [split.learning for split in found],
+        }
+        right, left = np.zeros(len(found)), np.zeros(len(found))
+        for part in ("warm-up", "learning", "tuning"):
+            width = np.array(parts[part])
+            start = np.where(width < 0, left, right)
+            ax.barh(names, width, left=start, height=0.62, color=PARTS[part], label=part)
+            left, right = left + np.minimum(width, 0), right + np.maximum(width, 0)
+        ax.plot([split.regret for split in found], names, "D", color="#000000", markersize=5, label="regret")
+        ax.axvline(0, color="#000000", linewidth=0.8)
+        ax.spines["left"].set_visible(False)
+        ax.invert_yaxis()
+        ax.use_sticky_edges = False
+        ax.margins(x=0.05)
+        ax.grid(axis="y", visible=False)
+        ax.tick_params(axis="y", length=0)
+        ax.set_title("Where the regret comes from")
+        ax.set_xlabel("mean cumulative regret at the horizon")
+        ax.xaxis.set_major_locator(MaxNLocator(6))
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        _legend(figure, ax, columns=4)
+    return figure
+
+
+def draw_area(area: Area) -> Figure:
+    """The probability of every value as a stacked area, the least value at the bottom."""
+    with mpl.rc_context(STYLE | {"font.size": 8, "axes.grid": False, "axes.linewidth": 0.6}):
+        figure = Figure(figsize=(1.95, 1.3))
+        ax = figure.add_axes((0.23, 0.22, 0.73, 0.7))
+        colours = shades(len(area.values))
+        ax.stackplot(area.x, area.p.T, colors=colours, edgecolor="white", linewidth=0.3)
+        ax.set_xlim(float(area.x[0]), max(float(area.x[-1]), float(area.x[0]) + 1))
+        ax.set_ylim(0, 1)
+        ax.set_yticks([0, 0.5, 1], ["0", "½", "1"])
+        ax.set_xticks([float(area.x[0]), float(area.x[-1])], ["1", f"{int(area.x[-1]):,}"])
+        ax.get_xticklabels()[-1].set_horizontalalignment("right")
+        ax.set_ylabel(f"P({GREEK.get(area.hyper, area.hyper)})")
+        ax.set_xlabel("round", labelpad=-7)
+    return figure
+
+
+def _legend(figure: Figure, ax: Axes, columns: int) -> None:
+    for old in figure.legends:
+        old.remove()
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def inline(figure: Figure, name: str) -> str:
+    """The figure as an SVG element to put into a page: as wide as its place, and no id but its own `name`-..."""
+    text = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with mpl.rc_context(INLINE | {"svg.hashsalt": name}):
+        figure.savefig(text, format="svg", metadata=nothing)
+    body = text.getvalue().partition("<svg")[2]
+    head, _, body = body.partition(">")
+    view = re.findall(r'viewBox="([^"]+)"', head)[0]
+    body = re.sub(r"<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    return f'<svg viewBox="{view}" aria-hidden="true">{_small(_own_ids(body, name))}'
+
+
+def _own_ids(svg: str, name: str) -> str:
+    """Only the ids that something refers to, each with the figure's name in front."""
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    return re.sub(r'(url\(|href=")#', rf"\1#{name}-", svg)
+
+
+def _small(svg: str) -> str:
+    """Hundredths of a point are enough, line breaks are not needed, and the font is the page's."""
+    svg = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), svg)
+    svg = re.sub(r"(font(?:-family)?: [^;\"]*?)'[^;\"]*", r"\1sans-serif", svg)
+    return re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").strip()
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
@@ -93,9 +275,14 @@ def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, 
     return figure
 
 
+def _colour(label: str, place: int) -> str:
+    own = {"alpha fixed": METHODS["TL"], "alpha(t) by theory": METHODS["Syndicated"]}
+    return (METHODS | own).get(label.removesuffix("-Combined"), OTHERS[place % len(OTHERS)])
+
+
 def _draw(ax: Axes, lines: Sequence[Line]) -> None:
     for i, each in enumerate(lines):
-        colour = COLOURS[i % len(COLOURS)] if len(lines) > 2 else ("#0072B2", "#D55E00")[i]
+        colour = _colour(each.label, i)
         style = "--" if each.label.endswith("Combined") else "-"
         ax.plot(each.x, each.mean, style, color=colour, label=each.label, linewidth=1.6)
         ax.fill_between(each.x, each.low, each.high, color=colour, alpha=0.08, linewidth=0)

@@ -5,28 +5,36 @@ All comparisons are paired: every tuner met the same worlds, so differences are 
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 from syndicated.experiments.experiment import Experiment, Task
-from syndicated.experiments.run import Curve, write
+from syndicated.experiments.run import Curve
+from syndicated.files import write
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.types import Array
 
-COLUMNS = ("experiment", "policy", "environment", "tuner", "repeat", "seed", "round", "regret")
+COLUMNS = ("experiment", "policy", "environment", "tuner", "repeat", "seed", "round", "regret", "warmup", "tuning")
 RESAMPLES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An experiment and its curves: for each tuner an array (repeats, rounds kept)."""
+    """An experiment and its curves: for each tuner an array (repeats, rounds kept) of regret and of two of its parts,
+    and for each axis of the tuner its candidates' probabilities (rounds kept, candidates), averaged over repeats."""
 
     experiment: Experiment
     rounds: Array
     curves: Mapping[str, Array]
+    warmup: Mapping[str, Array]
+    tuning: Mapping[str, Array]
+    traces: Mapping[str, list[Array]]
+    seconds: float
 
     def final(self, tuner: str) -> Array:
         """The regret of every repeat at the horizon."""
@@ -49,21 +57,47 @@ class Row:
 
 def collect(experiment: Experiment, curves: Sequence[Curve]) -> Result:
     """The curves of `experiment.tasks()`, by tuner."""
-    by_tuner: dict[str, list[list[float]]] = {label: [] for label in experiment.tuners}
+    own: dict[str, list[Curve]] = {label: [] for label in experiment.tuners}
     for task, curve in zip(experiment.tasks(), curves, strict=True):
-        by_tuner[task.tuner_name].append(curve["regret"])
-    arrays = {label: np.array(regrets) for label, regrets in by_tuner.items()}
-    return Result(experiment, np.array(curves[0]["round"]), arrays)
+        own[task.tuner_name].append(curve)
+    return Result(
+        experiment=experiment,
+        rounds=np.array(curves[0]["round"]),
+        curves={label: np.array([curve["regret"] for curve in mine]) for label, mine in own.items()},
+        warmup={label: np.array([curve["warmup"] for curve in mine]) for label, mine in own.items()},
+        tuning={label: np.array([curve["tuning"] for curve in mine]) for label, mine in own.items()},
+        traces={label: _mean_trace(mine) for label, mine in own.items()},
+        seconds=sum(curve["seconds"] for curve in curves),
+    )
 
 
-def interval(values: Array, size: int | None = None) -> tuple[float, float]:
-    """Where 95% of the means of `size` values drawn from these fall; by default as many as there are: the
-    bootstrap interval of the mean."""
-    n = size or len(values)
-    draws = Stream(0, BOOTSTRAP).uniforms(n * RESAMPLES)
-    places = (draws * len(values)).astype(int).reshape(RESAMPLES, n)
-    low, high = np.percentile(values[places].mean(axis=1), [2.5, 97.5])
+def _mean_trace(curves: Sequence[Curve]) -> list[Array]:
+    axes = range(len(curves[0]["trace"]))
+    return [np.mean([curve["trace"][axis] for curve in curves], axis=0) for axis in axes]
+
+
+def interval(values: Array) -> tuple[float, float]:
+    """A 95% bootstrap interval of the mean: percentiles of resampled means, taken farther out for few values.
+
+    Plain percentiles are too narrow for few values. Expanded by sqrt(n/(n-1)) and Student's t for the normal, as
+    Hesterberg has it (*What teachers should know about the bootstrap*, The American Statistician 2015), they are not.
+    """
+    n = len(values)
+    tail = 100 * ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975)) if n > 1 else 50.0
+    low, high = np.percentile(_resampled_means(values, n), [tail, 100 - tail])
     return float(low), float(high)
+
+
+def spread(values: Array, size: int) -> tuple[float, float]:
+    """Where 95% of the means of `size` values like these fall."""
+    low, high = np.percentile(_resampled_means(values, size), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def _resampled_means(values: Array, size: int) -> Array:
+    draws = Stream(0, BOOTSTRAP).uniforms(size * RESAMPLES)
+    means: Array = values[(draws * len(values)).astype(int).reshape(RESAMPLES, size)].mean(axis=1)
+    return means
 
 
 @dataclass(frozen=True)
@@ -83,7 +117,7 @@ def check_published(result: Result) -> list[Check]:
     checks = []
     for tuner, published in result.experiment.published.items():
         final = result.final(tuner)
-        intervals = interval(final), interval(final, size=5)
+        intervals = interval(final), spread(final, size=5)
         checks.append(Check(tuner, published, float(final.mean()), float(final.std()), *intervals))
     return checks
 
@@ -119,6 +153,6 @@ def write_table(file: Path, results: Sequence[tuple[Sequence[Task], Sequence[Cur
     for tasks, curves in results:
         for task, curve in zip(tasks, curves, strict=True):
             what = task.experiment, task.policy["name"], task.environment["name"], task.tuner_name
-            for t, regret in zip(curve["round"], curve["regret"], strict=True):
-                table.writerow([*what, task.repeat, task.seed, int(t), regret])
+            for row in zip(curve["round"], curve["regret"], curve["warmup"], curve["tuning"], strict=True):
+                table.writerow([*what, task.repeat, task.seed, *row])
     write(file, text.getvalue())

@@ -5,54 +5,84 @@ was ended, by whatever means, goes on where it stood.
 """
 
 import json
-import os
-import signal
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, parent_process
-from multiprocessing.process import BaseProcess
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 
 from syndicated.agent import Agent
-from syndicated.environments import Environment
+from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
 from syndicated.experiments.experiment import Task
+from syndicated.experiments.watch import Watch
+from syndicated.files import write
 from syndicated.types import Array
 
-POINTS = 200  # how many rounds of a regret curve are kept
-
-Curve = dict[str, list[float]]
+POINTS = 200  # how many rounds of a curve are kept
 
 
-def play(environment: Environment, agent: Agent, horizon: int, seed: int) -> Array:
-    """Cumulative regret, round by round: the best mean reward minus the played arm's."""
+class Curve(TypedDict):
+    """What is kept of a task, at `POINTS` rounds: cumulative regret and its parts, and the tuner's probabilities."""
+
+    round: list[int]
+    regret: list[float]
+    warmup: list[float]
+    tuning: list[float]
+    trace: list[list[list[float]]]
+    seconds: float
+
+
+Engine = Callable[[Sequence[Task]], Generator[tuple[Task, Curve], None, None]]
+
+
+def play(
+    environment: Environment, agent: Agent, horizon: int, seed: int, watch: Callable[[int, Round], None] | None = None
+) -> Array:
+    """The regret of every round: the best mean reward minus the played arm's. `watch` sees each round beforehand."""
     regret = np.zeros(horizon)
     for t, world in enumerate(environment.rounds(seed, horizon)):
+        if watch:
+            watch(t, world)
         decision = agent.decide(world.X)
         agent.learn(decision, world.rewards[decision.arm])
         regret[t] = world.means.max() - world.means[decision.arm]
-    return np.cumsum(regret)
+    return regret
 
 
 def perform(task: Task) -> Curve:
-    """The task's regret curve; a failure names the task."""
+    """The task's curve; a failure names the task."""
+    started = time.process_time()
+    kept = np.unique(np.linspace(1, task.horizon, min(POINTS, task.horizon)).round().astype(int))
     try:
-        regret = play(task.world(), task.agent(), task.horizon, task.seed)
+        agent = task.agent()
+        watch = Watch(agent, task.horizon, kept)
+        regret = play(task.world(), agent, task.horizon, task.seed, watch)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
-    rounds = np.unique(np.linspace(1, task.horizon, min(POINTS, task.horizon)).round().astype(int))
-    return {"round": rounds.tolist(), "regret": regret[rounds - 1].tolist()}
+    warmup, tuning = watch.split(regret)
+    return Curve(
+        round=kept.tolist(),
+        regret=np.cumsum(regret)[kept - 1].tolist(),
+        warmup=warmup[kept - 1].tolist(),
+        tuning=tuning[kept - 1].tolist(),
+        trace=[axis.round(5).tolist() for axis in watch.trace],
+        seconds=time.process_time() - started,
+    )
+
+
+def here(tasks: Sequence[Task]) -> Generator[tuple[Task, Curve], None, None]:
+    """The engine that needs nothing: one task after the other, in this process."""
+    for task in tasks:
+        yield task, perform(task)
 
 
 def run(
-    tasks: Sequence[Task], folder: Path, jobs: int = 1, done: Callable[[Task], None] = lambda task: None
+    tasks: Sequence[Task], folder: Path, engine: Engine = here, done: Callable[[Task], None] = lambda task: None
 ) -> list[Curve]:
-    """The curve of every task, computed on `jobs` processes unless the folder has it; `done` hears of each."""
+    """The curve of every task, computed by the engine unless the folder has it; `done` hears of each."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = [task for task in tasks if not _file(folder, task).exists()]
     for task in tasks:
@@ -60,10 +90,11 @@ def run(
             done(task)
     left = len(missing)
     try:
-        for task, curve in _here(missing) if jobs == 1 else _processes(missing, jobs):
-            write(_file(folder, task), json.dumps(curve))
-            left -= 1
-            done(task)
+        with closing(engine(missing)) as finished:
+            for task, curve in finished:
+                write(_file(folder, task), json.dumps(curve))
+                left -= 1
+                done(task)
     except TaskError as error:
         kept = f"{len(tasks) - left} of {len(tasks)} tasks are done and kept; the same command goes on from there"
         raise TaskError(f"{error} ({kept})") from error
@@ -72,38 +103,3 @@ def run(
 
 def _file(folder: Path, task: Task) -> Path:
     return folder / f"{task.key}.json"
-
-
-def write(file: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, suffix=".part", delete=False) as part:
-        part.write(text)
-    os.replace(part.name, file)
-
-
-def _here(tasks: Sequence[Task]) -> Iterator[tuple[Task, Curve]]:
-    for task in tasks:
-        yield task, perform(task)
-
-
-def _processes(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, Curve]]:
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_serve)
-    try:
-        futures = {pool.submit(perform, task): task for task in tasks}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    except BrokenProcessPool:
-        raise TaskError("a worker process was killed") from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _serve() -> None:
-    """A worker leaves interrupts to its parent, and ends when the parent does, also by kill -9."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=[parent_process()], daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)

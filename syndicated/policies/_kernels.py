@@ -8,12 +8,9 @@ Features may be one shorter than the model: the last coordinate is then the cons
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from syndicated.compiled import compiled
-from syndicated.types import Array
-
-Rows = npt.NDArray[np.int64]
+from syndicated.types import Array, Ints
 
 
 @compiled("f8[::1](f8[::1], i8)")
@@ -89,7 +86,7 @@ def solve_upper(C: Array, y: Array) -> Array:
 
 
 @compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1])")
-def ucb_scores(out: Array, X: Array, inverses: Array, thetas: Array, rows: Rows, alphas: Array) -> None:
+def ucb_scores(out: Array, X: Array, inverses: Array, thetas: Array, rows: Ints, alphas: Array) -> None:
     """x' theta + alpha sqrt(x' V⁻¹ x) for every point (its row of the penalties, its alpha) and arm."""
     arms = columns(X, thetas.shape[1])
     for row in range(len(thetas)):
@@ -103,7 +100,7 @@ def ucb_scores(out: Array, X: Array, inverses: Array, thetas: Array, rows: Rows,
 
 
 @compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1])")
-def ts_scores(out: Array, X: Array, factors: Array, thetas: Array, rows: Rows, alphas: Array, z: Array) -> None:
+def ts_scores(out: Array, X: Array, factors: Array, thetas: Array, rows: Ints, alphas: Array, z: Array) -> None:
     """x' (theta + alpha C'⁻¹ z) for every point and arm, with one z ~ N(0, I) for all of them."""
     arms = columns(X, thetas.shape[1])
     for row in range(len(thetas)):

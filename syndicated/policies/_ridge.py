@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated.errors import LIMIT, check_number
-from syndicated.policies._kernels import Rows, columns, dot, learn_factors, learn_inverses
+from syndicated.policies._kernels import columns, dot, learn_factors, learn_inverses
 from syndicated.policies.base import Policy
-from syndicated.types import Array, Learner, Params
+from syndicated.types import Array, Ints, Learner, Params
 
 REFRESH = 1000  # observations after which inverses and factors are computed anew from G, against drift
 MOST_LOST = 1e8  # what one rank-one update may cost in precision before they are computed anew at once
@@ -38,9 +38,9 @@ class Ridge(Learner):
         """From now on hold an inverse or factor for each of these penalties."""
         self.lams = np.unique(np.array(lams, dtype=np.float64))
         self.stack, self.thetas = self._build(self.lams)
-        self._rows: dict[tuple[float, ...], Rows] = {}
+        self._rows: dict[tuple[float, ...], Ints] = {}
 
-    def select(self, lams: Sequence[float]) -> tuple[Array, Array, Rows]:
+    def select(self, lams: Sequence[float]) -> tuple[Array, Array, Ints]:
         """Inverses (or factors), thetas, and the row of each penalty asked for; others than the kept are built."""
         key = tuple(lams)
         if key not in self._rows:

@@ -87,16 +87,23 @@ class SGDTS(Policy):
         return params
 
     def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        z, arms = rng.normals(self.size), columns(X, self.size)
-        return np.stack([dot(arms, self._draw(point, z)) for point in points])
+        """x' mean + sqrt((2 alpha1² + 2 alpha2²)/j) x'z: one product for each step size, one for all the noise."""
+        arms = columns(X, self.size)
+        noise = dot(arms, rng.normals(self.size))
+        steps = {point["eta0"] for point in points} if self._waiting else {points[0]["eta0"]}
+        means = {eta0: dot(arms, self._step(eta0)[1]) for eta0 in steps}
+        common = next(iter(means.values()))
+        with np.errstate(invalid="ignore"):  # features that are not finite are the agent's to refuse
+            rows = [means.get(point["eta0"], common) + self._spread(point) * noise for point in points]
+        return np.stack(rows)
 
     def predict(self, X: Array, params: Params) -> Array:
         return np.asarray(expit(dot(columns(X, self.size), self._step(params["eta0"])[1])))
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        place = self.count % self.period
-        if place == 0 and self.count > 0:
+        if self._waiting:
             self.theta, self.mean = self._step(params["eta0"])
+        place = self.count % self.period
         self.X[place], self.y[place] = extend(x, self.size), reward
         self.count += 1
         if self.count == self.period:
@@ -109,13 +116,17 @@ class SGDTS(Policy):
         """j of the epoch that the next observation belongs to."""
         return max(1, self.count // self.period)
 
-    def _draw(self, point: Params, z: Array) -> Array:
-        spread = math.sqrt(2 * (point["alpha1"] ** 2 + point["alpha2"] ** 2) / self.epoch)
-        return self._step(point["eta0"])[1] + spread * z
+    @property
+    def _waiting(self) -> bool:
+        """Whether an epoch is over and its step not yet made, so that the step size matters."""
+        return self.count > 0 and self.count % self.period == 0
+
+    def _spread(self, point: Params) -> float:
+        return math.sqrt(2 * (point["alpha1"] ** 2 + point["alpha2"] ** 2) / self.epoch)
 
     def _step(self, eta0: float) -> tuple[Array, Array]:
         """theta_j and mean_j as they will be with this eta0, or as they are within an epoch."""
-        if self.count == 0 or self.count % self.period:
+        if not self._waiting:
             return self.theta, self.mean
         j = self.epoch
         if j == 1:

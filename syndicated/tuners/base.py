@@ -1,12 +1,15 @@
 """The top layer: what a tuner is."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from syndicated.errors import InputError, check_count, check_range, shorten
 from syndicated.space import Space
 from syndicated.streams import Stream
-from syndicated.types import Choice, Learner, Params
+from syndicated.types import Array, Choice, Learner, Params
 
 WARMUPS = {"T^2/3": 2 / 3, "T^4/7": 4 / 7}
 
@@ -38,6 +41,14 @@ class Tuner(Learner):
     def warmup_rounds(self) -> int:
         """T1: how many of the first rounds play arms at random and teach the policy only."""
         return 0
+
+    def axes(self) -> list[Sequence[Params]]:
+        """What is drawn from: for each draw of a choice its candidates, as parts of a point."""
+        return [self.points]
+
+    def probabilities(self) -> list[Array]:
+        """The probability of every candidate on every axis, now."""
+        return [np.full(len(axis), 1 / len(axis)) for axis in self.axes()]
 
     def choose(self, rng: Stream) -> Choice:
         """The hyper-parameters of the next period, with the probability of this draw."""

@@ -50,7 +50,6 @@ class Corral(Adaptive):
         return len(self.points)
 
     def probabilities(self) -> list[Array]:
-        """q, the probability of every point, now."""
         gamma = 1 / self.horizon
         return [(1 - gamma) * self.p + gamma / len(self.p)]
 

@@ -11,11 +11,13 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betainc, betaincinv
 
 from syndicated.streams import Stream
 from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice
+
+QUANTILES = (np.arange(256) + 0.5) / 256
 
 
 @dataclass(eq=False)
@@ -25,7 +27,7 @@ class OP(Adaptive):
     Instead of a coin thrown for each reward, S and F get its expectations y and 1 - y: the same mean with less noise,
     and a late reward needs no coin of its own. Where a choice lasts an epoch, each reward is its share of the epoch's
     mean; sums of rewards would all be clipped to the same success. `horizon` serves the warm-up only. The probability
-    of a draw has no closed form, so choices state it as NaN.
+    of a draw has no closed form: choices state it as NaN, and `probabilities` integrates it numerically.
 
     >>> from syndicated.space import Space
     >>> tuner = OP(Space(alpha=[0.1, 1.0]))
@@ -40,6 +42,14 @@ class OP(Adaptive):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.S, self.F = np.ones(len(self.points)), np.ones(len(self.points))
+
+    def probabilities(self) -> list[Array]:
+        """By quadrature over the quantiles of each point's posterior."""
+        x = betaincinv(self.S[:, None], self.F[:, None], QUANTILES)
+        below = betainc(self.S[:, None, None], self.F[:, None, None], x)
+        below[np.arange(len(x)), np.arange(len(x))] = 1.0
+        p = below.prod(axis=0).mean(axis=1)
+        return [p / p.sum()]
 
     def choose(self, rng: Stream) -> Choice:
         samples = betaincinv(self.S, self.F, rng.uniforms(len(self.points)))

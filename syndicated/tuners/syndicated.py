@@ -47,11 +47,9 @@ class Syndicated(Adaptive):
         self.logw = np.zeros(sum(len(axis) for axis in axes))
 
     def axes(self) -> list[Sequence[Params]]:
-        """The candidates of each EXP3, as parts of a point."""
         return [[{name: value} for value in values] for name, values in self.space.axes.items()]
 
     def probabilities(self) -> list[Array]:
-        """The probability of every candidate on every axis, now."""
         return [probabilities(self.logw[start:end], beta) for _, start, end, beta in self._exp3s]
 
     def choose(self, rng: Stream) -> Choice:

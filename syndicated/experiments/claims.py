@@ -1,0 +1,230 @@
+"""What the paper says of its results, as data, and what our runs say of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from syndicated.experiments.results import Result, interval
+from syndicated.types import Array
+
+# With fewer repeats, differences that all point the same way by chance are too likely to settle anything.
+FEWEST = 5
+Sections = Mapping[str, Sequence[Result]]
+
+
+class Verdict(StrEnum):
+    """What the evidence says of an order that the paper states."""
+
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    UNSETTLED = "not settled"
+
+
+MARKS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.UNSETTLED: "?"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One comparison in one panel: what is compared, what was found, and the verdict."""
+
+    panel: str
+    comparison: str
+    finding: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, in our words; where; and how results of a section bear on it."""
+
+    number: str
+    source: str
+    text: str
+    section: str
+    weigh: Callable[[Sequence[Result]], list[Evidence]]
+
+
+def judge(differences: Array) -> Verdict:
+    """The verdict on a claim that these paired differences are positive."""
+    low, high = interval(differences)
+    if len(differences) < FEWEST or low <= 0 <= high:
+        return Verdict.UNSETTLED
+    return Verdict.SUPPORTED if low > 0 else Verdict.CONTRADICTED
+
+
+def orders(*pairs: tuple[str, str]) -> Callable[[Sequence[Result]], list[Evidence]]:
+    """Evidence that in each pair the first tuner has less regret than the second, panel by panel."""
+
+    def weigh(results: Sequence[Result]) -> list[Evidence]:
+        return [
+            _compare(result, less, more)
+            for result in results
+            for less, more in pairs
+            if less in result.curves and more in result.curves
+        ]
+
+    return weigh
+
+
+def _compare(result: Result, less: str, more: str) -> Evidence:
+    differences = result.final(more) - result.final(less)
+    found = f"{signed(differences)}, {ratio(result.final(more).mean(), result.final(less).mean())}"
+    return Evidence(result.experiment.title, f"{less} below {more}", found, judge(differences))
+
+
+def theory_is_not_best(results: Sequence[Result]) -> list[Evidence]:
+    """Evidence that the best alpha of the grid has less regret than theory's. The best of many looks better than it
+    is, so each repeat is compared with the alpha that is best in the other repeats."""
+    return [_held_out(result) for result in results if result.experiment.repeats > 1]
+
+
+def _held_out(result: Result) -> Evidence:
+    above = above_the_held_out_best(result)
+    return Evidence(result.experiment.title, "best α of the other repeats below theory", signed(above), judge(above))
+
+
+def above_the_held_out_best(result: Result) -> Array:
+    """Theory's regret minus that of the alpha which is best in the other repeats, for every repeat."""
+    grid = np.array([result.final(label) for label in alphas_of(result)])
+    others = grid.sum(axis=1, keepdims=True) - grid
+    return np.asarray(result.final("Theory") - grid[others.argmin(axis=0), np.arange(grid.shape[1])])
+
+
+def best_alpha_differs(results: Sequence[Result]) -> list[Evidence]:
+    """Evidence that fixed and changing features have different best alphas: the alphas that the evidence does not set
+    apart from the best are compared. No common one supports the claim; one and the same contradicts it."""
+    fixed = {_policy(result): result for result in results if result.experiment.environment.get("fixed")}
+    changing = {_policy(result): result for result in results if not result.experiment.environment.get("fixed")}
+    return [_best_alphas(name, fixed[name], changing[name]) for name in fixed if name in changing]
+
+
+def _best_alphas(policy: str, fixed: Result, changing: Result) -> Evidence:
+    sets = {"fixed": candidates_for_best(fixed), "changing": candidates_for_best(changing)}
+    common = set(sets["fixed"]) & set(sets["changing"])
+    verdict = Verdict.UNSETTLED
+    if fixed.experiment.repeats >= FEWEST and not common:
+        verdict = Verdict.SUPPORTED
+    elif fixed.experiment.repeats >= FEWEST and len(sets["fixed"]) == len(sets["changing"]) == len(common):
+        verdict = Verdict.CONTRADICTED
+    found = "; ".join(f"{name}: α = {each[0]:g}, not set apart from {listed(each[1:])}" for name, each in sets.items())
+    return Evidence(policy, "best α, fixed against changing features", found, verdict)
+
+
+def candidates_for_best(result: Result) -> list[float]:
+    """The alpha of least mean regret, then in order those that the evidence does not set apart from it."""
+    labels = sorted(alphas_of(result), key=lambda label: float(result.final(label).mean()))
+    best = result.final(labels[0])
+    close = [label for label in labels[1:] if interval(result.final(label) - best)[0] <= 0]
+    return [_alpha(labels[0]), *sorted(_alpha(label) for label in close)]
+
+
+def alphas_of(result: Result) -> list[str]:
+    return [label for label in result.curves if label.startswith("alpha=")]
+
+
+def _alpha(label: str) -> float:
+    return float(label.removeprefix("alpha="))
+
+
+def listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values) or "none"
+
+
+def _policy(result: Result) -> str:
+    return str(result.experiment.policy["name"])
+
+
+CLAIMS = [
+    Claim(
+        "1a",
+        "Figure 2, first observation",
+        "When one hyper-parameter is tuned, TL has less regret than the earlier methods OP and Corral.",
+        "figure2",
+        orders(("TL", "OP"), ("TL", "Corral")),
+    ),
+    Claim(
+        "1b",
+        "Figure 2, first observation",
+        "The theoretical exploration parameter does worse than a tuned one (TL).",
+        "figure2",
+        orders(("TL", "Theory")),
+    ),
+    Claim(
+        "2a",
+        "Figure 2, second observation",
+        "When two hyper-parameters are tuned, Syndicated usually has less regret than TL-Combined.",
+        "figure2",
+        orders(("Syndicated", "TL-Combined")),
+    ),
+    Claim(
+        "2b",
+        "Figure 2, second observation",
+        "When two hyper-parameters are tuned, Syndicated has far less regret than Corral-Combined.",
+        "figure2",
+        orders(("Syndicated", "Corral-Combined")),
+    ),
+    Claim(
+        "3",
+        "Figure 2, third observation",
+        "Tuning two hyper-parameters (Syndicated) is usually better than tuning one (TL).",
+        "figure2",
+        orders(("Syndicated", "TL")),
+    ),
+    Claim(
+        "4",
+        "Figure 3, first observation",
+        "On SGD-TS, with three hyper-parameters, Syndicated has less regret than TL-Combined.",
+        "figure3",
+        orders(("Syndicated", "TL-Combined")),
+    ),
+    Claim(
+        "5",
+        "Figure 3, second observation",
+        "On SGD-TS, tuning all three (Syndicated, TL-Combined) is far better than tuning the step size only.",
+        "figure3",
+        orders(*((all_, one) for all_ in ("Syndicated", "TL-Combined") for one in ("OP", "Corral", "TL"))),
+    ),
+    Claim(
+        "6",
+        "Figure 3, third observation",
+        "On SGD-TS, when only the step size is tuned, TL has less regret than OP and Corral.",
+        "figure3",
+        orders(("TL", "OP"), ("TL", "Corral")),
+    ),
+    Claim(
+        "7",
+        "Table 1",
+        "The theoretical exploration parameter is not the best: some fixed value of the grid has less regret.",
+        "table1",
+        theory_is_not_best,
+    ),
+    Claim(
+        "8",
+        "Table 1",
+        "The best fixed exploration parameter is not the same for fixed and for changing features.",
+        "table1",
+        best_alpha_differs,
+    ),
+]
+
+
+def weighed(sections: Sections) -> list[tuple[Claim, list[Evidence]]]:
+    """Every claim with the evidence there is."""
+    return [(claim, claim.weigh(sections.get(claim.section, []))) for claim in CLAIMS]
+
+
+def signed(differences: Array) -> str:
+    low, high = interval(differences)
+    return f"{number(differences.mean())} ({number(low)} to {number(high)})"
+
+
+def number(value: float) -> str:
+    """A number with its sign, which may be a minus, never -0."""
+    text = f"{value:+,.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def ratio(more: float, less: float) -> str:
+    return f"× {more / less:.2f}" if less > 0 else "no ratio"
