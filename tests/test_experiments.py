@@ -247,6 +247,14 @@ def test_grid_lines_are_ordered_by_alpha_beside_theory() -> None:
     assert theory.mean.tolist() == [1.5, 1.5]
 
 
+@pytest.mark.parametrize(("panels", "shown"), [(1, (1, 1)), (3, (1, 3)), (4, (2, 2)), (5, (2, 3)), (6, (2, 3))])
+def test_panels_stand_in_rows_of_three_at_most(panels: int, shown: tuple[int, int]) -> None:
+    figure = plots.draw_regret([made_up(A=[10, 20, 30], B=[12, 21, 33])] * panels)
+    grid = figure.axes[0].get_subplotspec().get_gridspec()  # type: ignore[union-attr]
+    assert (grid.nrows, grid.ncols) == shown
+    assert sum(ax.get_visible() for ax in figure.axes) == panels
+
+
 def test_figures_are_written_twice_and_are_reproducible(tmp_path: Path) -> None:
     results = [made_up(A=[10, 20, 30], B=[12, 21, 33])]
     files = [plots.save(plots.draw_regret(results), tmp_path / name) for name in ("one", "two")]

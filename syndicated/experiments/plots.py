@@ -259,19 +259,24 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, y: str) -> Figure:
+    wide = 2 if len(results) == 4 else min(3, len(results))
+    high = -(-len(results) // wide)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * len(results) + 0.4, 4.4), layout="constrained")
-        axes = figure.subplots(1, len(results), squeeze=False)[0]
-        for ax, result, drawn in zip(axes, results, lines, strict=True):
+        figure = Figure(figsize=(4.6 * wide + 0.4, 3.8 * high + 0.6), layout="constrained")
+        axes = figure.subplots(high, wide, squeeze=False)
+        for ax in axes.flat[len(results) :]:
+            ax.set_visible(False)
+        for ax, result, drawn in zip(axes.flat, results, lines, strict=False):
             _draw(ax, drawn)
             repeats = result.experiment.repeats
             ax.set_title(f"{result.experiment.title} ({repeats} repeat{'s' if repeats > 1 else ''})")
+        for ax in axes[-1]:
             ax.set_xlabel(x)
-        axes[0].set_ylabel(y)
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=min(3 * len(results) + 1, len(labels)), frameon=False
-        )
+        for ax in axes[:, 0]:
+            ax.set_ylabel(y)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        columns = min(3 * wide + 1, len(labels))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
