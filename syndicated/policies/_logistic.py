@@ -123,3 +123,10 @@ def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Arr
     if _largest(g) > size:
         theta[:] = before
     newton(X, y, ridge, theta, g, inverse)
+
+
+@compiled("void(f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,:,::1])")
+def refit_all(X: Array, y: Array, ridges: Array, thetas: Array, gradients: Array, inverses: Array) -> None:
+    """`refit` for every penalty."""
+    for row in range(len(ridges)):
+        refit(X, y, ridges[row], thetas[row], gradients[row], inverses[row])

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from syndicated.errors import InputError
 from syndicated.policies._kernels import columns, dot, extend, ucb_scores
-from syndicated.policies._logistic import newton, refit
+from syndicated.policies._logistic import newton, refit_all
 from syndicated.policies._ridge import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Array, Params
@@ -74,12 +74,11 @@ class UCBGLM(RidgePolicy):
             self.X = np.concatenate([self.X, np.zeros((more, self.size))])
             self.y = np.concatenate([self.y, np.zeros(more)])
         self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
-        for row, lam in enumerate(self.model.lams):
-            fit = self.fits[row], self.gradients[row], self.inverses[row]
-            refit(self.X[:n], self.y[:n], self._penalty(lam), *fit)
+        fit = self.fits, self.gradients, self.inverses
+        refit_all(self.X[:n], self.y[:n], self._penalties(self.model.lams), *fit)
 
-    def _penalty(self, lam: float) -> float:
-        return lam if self.ridge == "lam" else 1.0 / lam
+    def _penalties(self, lams: Array) -> Array:
+        return lams if self.ridge == "lam" else 1.0 / lams
 
     def _thetas(self, lams: Sequence[float]) -> Array:
         """The fits, in the order of the rows that `self.model.select(lams)` names."""
@@ -90,6 +89,6 @@ class UCBGLM(RidgePolicy):
         """Theta, gradient and inverse Hessian for each penalty, from all the data."""
         n, m, d = self.model.count, len(lams), self.size
         fits, gradients, inverses = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
-        for row, lam in enumerate(lams):
-            newton(self.X[:n], self.y[:n], self._penalty(lam), fits[row], gradients[row], inverses[row])
+        for row, ridge in enumerate(self._penalties(lams)):
+            newton(self.X[:n], self.y[:n], ridge, fits[row], gradients[row], inverses[row])
         return fits, gradients, inverses
