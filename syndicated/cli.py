@@ -116,17 +116,20 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
     fetch.set_defaults(command=_data)
 
-    for command in (play, again):
-        command.add_argument("--repeats", type=int, help="how many worlds (default: run 10, else the paper's)")
-        command.add_argument("--horizon", type=int, help="how many rounds (default 10000)")
-        command.add_argument("--seed", type=int, help="the first world's seed (default 1)")
-        command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
-        command.add_argument("--engine", choices=["processes", "dask"], default="processes", help="default processes")
-        command.add_argument(
-            "--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: --jobs processes here)"
-        )
-        command.add_argument("--out", type=Path, default=Path("results"), help="folder (default results)")
+    _add_size(play)
+    _add_size(again)
     return parser
+
+
+def _add_size(command: argparse.ArgumentParser) -> None:
+    """How much is run, where, and where the results go."""
+    command.add_argument("--repeats", type=int, help="how many worlds (default: run 10, else the paper's)")
+    command.add_argument("--horizon", type=int, help="how many rounds (default 10000)")
+    command.add_argument("--seed", type=int, help="the first world's seed (default 1)")
+    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    command.add_argument("--engine", choices=["processes", "dask"], default="processes", help="default processes")
+    command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: --jobs processes here)")
+    command.add_argument("--out", type=Path, default=Path("results"), help="folder (default results)")
 
 
 def _data(options: argparse.Namespace) -> None:
@@ -171,7 +174,8 @@ def _reproduce(options: argparse.Namespace) -> None:
     wanted = {name: [e for e in experiments if _wanted(options, e)] for name, experiments in parts.items()}
     experiments = [e for own in wanted.values() for e in own]
     if not experiments:
-        raise InputError(f"{options.what} has no such panel; see the experiments in docs/experiments.md")
+        titles = "; ".join(e.title for experiments in parts.values() for e in experiments)
+        raise InputError(f"{options.what} has no such panel; it has {titles}")
     started = time.perf_counter()
     results = iter(_perform(options, options.what, experiments))
     sections = {name: [next(results) for _ in own] for name, own in wanted.items() if own}
@@ -182,7 +186,7 @@ def _reproduce(options: argparse.Namespace) -> None:
         _save(options, name, plots.draw_grid(own) if name == "table1" else plots.draw_regret(own))
     if options.what == "all":
         file = options.out / "report.html"
-        page.write_report(file, sections, {"Time on the wall": f"{time.perf_counter() - started:.0f} s"})
+        page.write_report(file, sections, {"Time on the wall, this command": f"{time.perf_counter() - started:.0f} s"})
         print(f"report: {file}")
 
 

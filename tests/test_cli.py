@@ -72,6 +72,16 @@ def test_reproduce_can_be_limited_to_a_policy(tmp_path: Path, capsys: pytest.Cap
     assert "LinUCB" not in shown
 
 
+def test_reproduce_all_writes_tables_figures_and_the_report(tmp_path: Path) -> None:
+    small = ["--horizon", "20", "--repeats", "2", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(["reproduce", "all", "--policy", "LinUCB", *small]) == 0
+    page = (tmp_path / "report.html").read_text()
+    panels = ("LinUCB, fixed features", "LinUCB, changing features", "LinUCB, simulation", "LinUCB, MovieLens")
+    assert all(panel in page for panel in panels)
+    assert all((tmp_path / name).exists() for name in ("all.csv", "table1.svg", "figure2.png"))
+    assert not (tmp_path / "figure3.png").exists()
+
+
 def test_a_second_run_repeats_nothing(tmp_path: Path) -> None:
     assert main(["run", "--out", str(tmp_path), *SMALL]) == 0
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "tasks").iterdir()}
@@ -102,7 +112,10 @@ MISTAKES = [
         ["run", "--policy", "UCB-GLM", "--repeats", "1", "--jobs", "1", "--set", "environment.noise=9"],
         "must be between 0 and 1",
     ),
-    (["reproduce", "figure2", "--policy", "SGD-TS"], "figure2 has no such panel"),
+    (
+        ["reproduce", "figure2", "--policy", "SGD-TS"],
+        "figure2 has no such panel; it has LinUCB, simulation; LinTS, simulation",
+    ),
 ]
 
 

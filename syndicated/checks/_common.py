@@ -70,3 +70,12 @@ def has_no_history(fresh: Learner, new: Learner, old: Learner, go_on: Callable[[
     holds(fresh.params() == old.params(), "fresh() has other parameters")
     go_on(fresh)
     holds(state_of(old) == before, "what fresh() gives shares its state with the old one")
+
+
+def twins_agree(make: Callable[[], Learner], go_on: Callable[..., object]) -> None:
+    """What one gives and becomes, its twin does, whatever a third did in between."""
+    one, between, other = make(), make(), make()
+    given = go_on(one)
+    go_on(between, start=500)
+    holds(go_on(other) == given, "two with the same history answer otherwise")
+    holds(state_of(one) == state_of(other), "two with the same history differ")

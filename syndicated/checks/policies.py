@@ -15,6 +15,7 @@ from syndicated.checks._common import (
     parameters_round_trip,
     restores_to_the_bit,
     state_of,
+    twins_agree,
 )
 from syndicated.errors import InputError
 from syndicated.policies import Policy
@@ -132,11 +133,7 @@ def fresh_policies_have_no_history(make: MakePolicy) -> None:
 
 
 def twin_policies_agree(make: MakePolicy) -> None:
-    one, between, other = _new(make), _new(make), _new(make)
-    scores = _teach(one)
-    _teach(between, start=500)
-    holds(_teach(other) == scores, "two policies with the same history score otherwise")
-    holds(state_of(one) == state_of(other), "two policies with the same history differ")
+    twins_agree(lambda: _new(make), _teach)
 
 
 def parameters_of_policies_round_trip(make: MakePolicy) -> None:

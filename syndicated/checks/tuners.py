@@ -17,6 +17,7 @@ from syndicated.checks._common import (
     parameters_round_trip,
     restores_to_the_bit,
     state_of,
+    twins_agree,
 )
 from syndicated.space import Space
 from syndicated.streams import TUNER, Stream
@@ -149,11 +150,7 @@ def fresh_tuners_have_no_history(make: MakeTuner) -> None:
 
 
 def twin_tuners_agree(make: MakeTuner) -> None:
-    one, between, other = make(SPACE), make(SPACE), make(SPACE)
-    choices = _play(one)
-    _play(between, start=500)
-    holds(_play(other) == choices, "two tuners with the same history choose otherwise")
-    holds(state_of(one) == state_of(other), "two tuners with the same history differ")
+    twins_agree(lambda: make(SPACE), _play)
 
 
 def parameters_of_tuners_round_trip(make: MakeTuner) -> None:

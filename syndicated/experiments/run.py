@@ -84,10 +84,12 @@ def run(
 ) -> list[Curve]:
     """The curve of every task, computed by the engine unless the folder has it; `done` hears of each."""
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [task for task in tasks if not _file(folder, task).exists()]
+    missing = []
     for task in tasks:
-        if task not in missing:
+        if _file(folder, task).exists():
             done(task)
+        else:
+            missing.append(task)
     left = len(missing)
     try:
         with closing(engine(missing)) as finished:
