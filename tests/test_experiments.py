@@ -255,6 +255,14 @@ def test_panels_stand_in_rows_of_three_at_most(panels: int, shown: tuple[int, in
     assert sum(ax.get_visible() for ax in figure.axes) == panels
 
 
+@pytest.mark.parametrize("panels", [1, 2, 3, 6])
+def test_the_legend_of_all_methods_fits_into_the_figure(panels: int) -> None:
+    figure = plots.draw_regret([made_up(**{label: [10.0, 20.0] for label in paper.FIGURE2[0].tuners})] * panels)
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width
+
+
 def test_figures_are_written_twice_and_are_reproducible(tmp_path: Path) -> None:
     results = [made_up(A=[10, 20, 30], B=[12, 21, 33])]
     files = [plots.save(plots.draw_regret(results), tmp_path / name) for name in ("one", "two")]

@@ -275,7 +275,7 @@ def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, 
         for ax in axes[:, 0]:
             ax.set_ylabel(y)
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        columns = min(3 * wide + 1, len(labels))
+        columns = min(3 * wide, len(labels))
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
