@@ -16,7 +16,7 @@ from syndicated.environments import Logistic
 from syndicated.policies._ridge import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.tuners import Tuner
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Params
 
 LEAST = 20.0  # how many times faster a run must be
 ROUNDS, BLOCK, REPEATS = 1500, 50, 3
@@ -40,10 +40,10 @@ class Refitted(UCBGLM):
         RidgePolicy.learn(self, x, reward, params)
         self.X[self.model.count - 1], self.y[self.model.count - 1] = x, reward
 
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         for point in points:
             self.refit(point["lam"])
-        return super().scores(X, points, rng)
+        return super().scores(arms, points, rng)
 
     def refit(self, lam: float) -> None:
         n = self.model.count
@@ -95,7 +95,7 @@ def long_run() -> Array:
     """The same for learning in a run of the paper's length, from a sample of its rounds."""
     agent, seconds = Agent(policy(UCBGLM), Theory(), seed=1), np.zeros(2)
     for t, world in enumerate(Logistic().rounds(seed=1, horizon=LONG), start=1):
-        decision = agent.decide(world.X)
+        decision = agent.decide(world.arms)
         ours = seconds_of(partial(agent.learn, decision, world.rewards[decision.arm]))
         if -t % STRIDE < SAMPLE:
             model = cast(UCBGLM, agent.policy)

@@ -36,7 +36,7 @@ class Kernels(Floor):
 
 
 def rounds_of(world: Environment, count: int) -> Rounds:
-    return [(each.X, each.rewards.tolist()) for each in world.rounds(seed=1, horizon=count)]
+    return [(each.arms, each.rewards.tolist()) for each in world.rounds(seed=1, horizon=count)]
 
 
 def play(agent: Agent, rounds: Rounds) -> None:

@@ -5,6 +5,7 @@ decide(arms) -> Decision      the tuner chooses hyper-parameters, theory fills i
 learn(decision, reward)       at any later time, in any order: the policy and the tuner learn
 """
 
+import hashlib
 import json
 import math
 import secrets
@@ -23,6 +24,7 @@ from syndicated.errors import (
     check_count,
     check_features,
     check_number,
+    check_numbers,
     shorten,
 )
 from syndicated.policies import Policy
@@ -30,14 +32,17 @@ from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Theory, Tuner
-from syndicated.types import Array, Choice, Decision, Ints, Learner
+from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner
+
+NOTHING: Array = np.empty((0, 0))
 
 
 class Agent:
     """A self-tuning bandit.
 
     The policy and the tuner given here are descriptions: the agent works on fresh copies. Arms may differ in number
-    and features from round to round. An agent is for one thread at a time.
+    and features from round to round. With a `catalogue`, the features of all arms there will ever be, arms are given
+    by their numbers in it, which is faster when they are many. An agent is for one thread at a time.
 
     >>> from syndicated import LinUCB, Space, Syndicated
     >>> agent = Agent(LinUCB(dim=2), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])), seed=7)
@@ -45,17 +50,25 @@ class Agent:
     >>> agent.learn(decision, reward=1.0)
     >>> agent.round, agent.open
     (1, 0)
+    >>> agent = Agent(LinUCB(dim=2), catalogue=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> agent.decide([2, 0]).x.tolist() in ([0.5, 0.5], [1.0, 0.0])
+    True
     """
 
-    def __init__(self, policy: Policy, tuner: Tuner | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self, policy: Policy, tuner: Tuner | None = None, *, seed: int = 0, catalogue: npt.ArrayLike | None = None
+    ) -> None:
         self.seed = check_count("seed", seed, low=0)
+        self.catalogue = None if catalogue is None else check_arms(catalogue, policy.dim).copy()
+        if self.catalogue is not None:
+            check_features(self.catalogue)
         self.tuner = (tuner or Theory()).fresh()
         for point in self.tuner.points:
             policy.check(point)
         self.policies = [policy.fresh() for _ in range(self.tuner.slots)]
         points = [policy.theory(0, point) for point in self.tuner.points]
         for slot, copy in enumerate(self.policies):
-            copy.prepare(points if self.tuner.slots == 1 else points[slot : slot + 1])
+            copy.prepare(points if self.tuner.slots == 1 else points[slot : slot + 1], self.catalogue)
         self.id = secrets.token_hex(8)
         self.round = 0
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
@@ -73,9 +86,9 @@ class Agent:
         """How many decisions have not had their reward."""
         return len(self._open)
 
-    def decide(self, X: npt.ArrayLike) -> Decision:
-        """Play one of the K arms whose features are the rows of X."""
-        arms = check_arms(X, self.policy.dim)
+    def decide(self, arms: npt.ArrayLike) -> Decision:
+        """Play one of K arms: the rows of a table of features, or numbers of the catalogue if there is one."""
+        arms = self._check(arms)
         decision = self._explore(arms) if self.round < self.warmup else self._play(arms)
         self._choice = decision.choice or self._choice
         self._open.add(self.round)
@@ -96,10 +109,10 @@ class Agent:
             self.tuner.learn(choice, reward, 1 / self._period)
         self._open.remove(decision.round)
 
-    def recommend(self, X: npt.ArrayLike) -> Ints:
+    def recommend(self, arms: npt.ArrayLike) -> Ints:
         """The arm that each of the tuner's points would play now, given the same draw of the policy."""
-        arms = check_arms(X, self.policy.dim)
-        check_features(arms)
+        arms = self._check(arms)
+        check_features(self._features(arms))
         period = max(0, self.round - self.warmup) // self._period
         points = [self.policy.theory(self.round, point) for point in self.tuner.points]
         shares = [points] if len(self.policies) == 1 else [[point] for point in points]
@@ -110,25 +123,39 @@ class Agent:
         played: Ints = np.argmax(np.concatenate(scores), axis=1)
         return played
 
-    def _explore(self, arms: Array) -> Decision:
+    def _check(self, arms: npt.ArrayLike) -> Arms:
+        if self.catalogue is None:
+            return check_arms(arms, self.policy.dim)
+        return check_numbers(arms, len(self.catalogue))
+
+    def _features(self, arms: Arms) -> Array:
+        """The table of features that came from outside with these arms; those of the catalogue are checked already."""
+        return arms if self.catalogue is None else NOTHING
+
+    def _x(self, arms: Arms, arm: int) -> Array:
+        x: Array = arms[arm] if self.catalogue is None else self.catalogue[arms[arm]]
+        return x.copy()
+
+    def _explore(self, arms: Arms) -> Decision:
         """A round of the warm-up: any arm, all equally likely."""
-        check_features(arms)
+        check_features(self._features(arms))
         arm = int(Stream(self.seed, WARMUP, self.round).uniforms(1)[0] * len(arms))
         params = self.policy.theory(self.round, {})
-        return Decision(self.id, self.round, arm, arms[arm].copy(), 1 / len(arms), params, None)
+        return Decision(self.id, self.round, arm, self._x(arms, arm), 1 / len(arms), params, None)
 
-    def _play(self, arms: Array) -> Decision:
+    def _play(self, arms: Arms) -> Decision:
         """Choose (at the start of a period), score, and take the best arm, the first of equals."""
         period, place = divmod(self.round - self.warmup, self._period)
         choice = self._choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
         policy = self.policies[choice.slot]
         params = policy.theory(self.round, choice.params)
-        arm = best(policy.scores(arms, [params], Stream(self.seed, POLICY, period))[0], arms)
+        features = self._features(arms)
+        arm = best(policy.scores(arms, [params], Stream(self.seed, POLICY, period))[0], features)
         if arm < 0:
-            check_features(arms)
+            check_features(features)
             raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {params}")
         propensity = math.prod(choice.probability)
-        return Decision(self.id, self.round, arm, arms[arm].copy(), propensity, params, choice)
+        return Decision(self.id, self.round, arm, self._x(arms, arm), propensity, params, choice)
 
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""
@@ -137,7 +164,7 @@ class Agent:
         return pack(head, arrays)
 
     def restore(self, data: bytes) -> None:
-        """Go on from the state of an agent with the same policy, tuner and seed."""
+        """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""
         head, arrays = unpack(data)
         for part, mine in self._spec().items():
             given = head.get("spec", {}).get(part)
@@ -160,12 +187,14 @@ class Agent:
         return {prefix + name: array for prefix, part in parts for name, array in part.state().items()}
 
     def _spec(self) -> dict[str, Any]:
-        return {"policy": spec_of(self.policy), "tuner": spec_of(self.tuner), "seed": self.seed}
+        catalogue = None if self.catalogue is None else hashlib.sha256(self.catalogue.tobytes()).hexdigest()
+        parts = {"policy": spec_of(self.policy), "tuner": spec_of(self.tuner)}
+        return {**parts, "seed": self.seed, "catalogue": catalogue}
 
 
 @compiled("i8(f8[::1], f8[:,::1])")
 def best(scores: Array, arms: Array) -> int:
-    """The place of the largest score, the first of equals; -1 if a score is not finite or that arm's features are huge.
+    """The place of the largest score, the first of equals; -1 if a score is not finite or that arm is huge.
 
     A feature that is not finite makes its arm's score so; this spares a pass over all features.
     """

@@ -14,7 +14,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from syndicated.types import Array
+from syndicated.types import Array, Ints
 
 LIMIT = 1e50  # of features and rewards: their squares, summed over any number of rounds, stay finite
 
@@ -48,6 +48,19 @@ def check_arms(X: npt.ArrayLike, dim: int) -> Array:
     if arms.ndim != 2 or arms.shape[1] != dim or arms.shape[0] == 0:
         raise InputError(f"the arms must have shape (K, {dim}) with K >= 1; got shape {arms.shape}")
     return arms
+
+
+def check_numbers(arms: npt.ArrayLike, count: int) -> Ints:
+    """The arms' numbers in a catalogue of `count`, as an array of whole numbers."""
+    try:
+        numbers = np.asarray(arms)
+    except ValueError:
+        numbers = np.zeros(0)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+        raise InputError(f"the arms must be a list of numbers of the catalogue; got {shorten(arms)}")
+    if numbers.min() < 0 or numbers.max() >= count:
+        raise InputError(f"the arms must be numbers from 0 to {count - 1}, the catalogue's; got {shorten(arms)}")
+    return np.ascontiguousarray(numbers, dtype=np.int64)
 
 
 def check_features(X: Array) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Arms = npt.NDArray[Any]  # features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers
 Params = Mapping[str, float]
 
 

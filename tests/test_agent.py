@@ -9,7 +9,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from syndicated import OP, SGDTS, Agent, Choice, Corral, Decision, Fixed, LinTS, LinUCB, Space, Syndicated, Theory
+from syndicated import (
+    OP,
+    SGDTS,
+    UCBGLM,
+    Agent,
+    Choice,
+    Corral,
+    Decision,
+    Fixed,
+    LinTS,
+    LinUCB,
+    Space,
+    Syndicated,
+    Theory,
+)
 from syndicated.policies import Policy
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.tuners import Tuner
@@ -298,3 +312,23 @@ def test_a_decision_kept_across_a_restart_is_accepted(warmup: int) -> None:
     agent.learn(pickle.loads(stored), 1.0)
     assert restarted.open == 0
     assert restarted.state() == agent.state()
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS, UCBGLM])
+def test_a_catalogue_plays_what_its_features_would(make: type[Policy]) -> None:
+    catalogue = 2 * Stream(3, ARMS).uniforms(120).reshape(40, 3) - 1
+    by_number, by_features = (Agent(make(dim=3), Syndicated(SPACE), catalogue=c) for c in (catalogue, None))
+    for t in range(1_100):
+        numbers = (40 * Stream(4, ARMS, t).uniforms(12)).astype(int)
+        one, other = by_number.decide(numbers), by_features.decide(catalogue[numbers])
+        assert (one.x == other.x).all()
+        assert (by_number.recommend(numbers[:5]) == by_features.recommend(catalogue[numbers[:5]])).all()
+        for agent, decision in ((by_number, one), (by_features, other)):
+            agent.learn(decision, float(decision.x[0] > 0))
+
+
+def test_an_agent_keeps_its_own_catalogue() -> None:
+    catalogue = np.eye(3)
+    agent = Agent(LinUCB(dim=3), catalogue=catalogue)
+    catalogue[:] = 7.0
+    assert agent.decide([1]).x.tolist() == [0.0, 1.0, 0.0]

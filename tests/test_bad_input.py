@@ -36,7 +36,7 @@ from syndicated.spec import build
 from syndicated.statefile import pack, unpack
 from syndicated.streams import Stream
 from syndicated.tuners import TUNERS
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Params
 
 SPACE = Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])
 ARMS = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, -0.5]])
@@ -93,6 +93,31 @@ DECIDE: dict[str, Wrong] = {
     "objects": Wrong(lambda a: a.decide({"alpha": 1}), TABLE + r"\{'alpha': 1\}"),
     "integers beyond any float": Wrong(lambda a: a.decide([[10**400, 0, 0]]), TABLE + r"\[\[1000.*\.\.\."),
 }
+
+NUMBERS = {
+    "another number": ([0, 2], r"the arms must be numbers from 0 to 1, the catalogue's; got \[0, 2\]"),
+    "a negative number": ([-1], r"the arms must be numbers from 0 to 1, the catalogue's; got \[-1\]"),
+    "features": (ARMS, "the arms must be a list of numbers of the catalogue; got array"),
+    "no arms": ([], r"the arms must be a list of numbers of the catalogue; got \[\]"),
+    "fractions": ([0.5], r"the arms must be a list of numbers of the catalogue; got \[0.5\]"),
+    "words": (["a"], r"the arms must be a list of numbers of the catalogue; got \['a'\]"),
+    "ragged": ([[0], [0, 1]], r"the arms must be a list of numbers of the catalogue; got \[\[0\], \[0, 1\]\]"),
+}
+
+
+@pytest.mark.parametrize(("arms", "message"), NUMBERS.values(), ids=NUMBERS)
+def test_arms_that_are_not_in_the_catalogue_are_refused(arms: Any, message: str) -> None:
+    agent = Agent(LinUCB(dim=3), catalogue=ARMS)
+    with pytest.raises(InputError, match=message):
+        agent.decide(arms)
+    assert agent.round == 0
+
+
+@pytest.mark.parametrize(("catalogue", "message"), [(ARMS * NAN, "features must be finite"), ([1, 2], "shape")])
+def test_a_wrong_catalogue_is_refused(catalogue: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Agent(LinUCB(dim=3), catalogue=catalogue)
+
 
 LEARN: dict[str, Wrong] = {
     "NaN": Wrong(lambda a: a.learn(a.decide(ARMS), NAN), "a reward of this policy must be .*; got nan"),
@@ -210,8 +235,8 @@ def test_large_rewards_are_refused_or_learned_but_never_break_the_agent(tuner: t
 class Broken(LinUCB):
     """A policy of somebody's own that fails to score."""
 
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        return np.full((len(points), len(X)), np.nan)
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        return np.full((len(points), len(arms)), np.nan)
 
 
 def test_a_policy_that_fails_to_score_is_named() -> None:
@@ -359,6 +384,8 @@ TESTED_ABOVE: list[Callable[[Any], object]] = [
     lambda _: Agent(Broken(dim=3)).decide(ARMS),
     lambda _: Agent(SGDTS(dim=3), Fixed(Space(alpha1=[1e308]))),
     lambda _: Agent(LinUCB(dim=3), Fixed(Space(lam=[1e-300]))),
+    lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([2]),
+    lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([]),
 ]
 
 

@@ -158,7 +158,7 @@ def test_a_single_point_is_the_policy_alone_with_that_point(policy: Policy) -> N
     space = Space(alpha=[0.5], lam=[0.1])
     corral, alone = Agent(policy, Corral(space), seed=3), Agent(policy, Fixed(space), seed=3)
     for world in Linear(arms=20).rounds(seed=1, horizon=300):
-        first, second = corral.decide(world.X), alone.decide(world.X)
+        first, second = corral.decide(world.arms), alone.decide(world.arms)
         assert (first.arm, first.params) == (second.arm, second.params)
         assert first.propensity == pytest.approx(1.0, rel=1e-15)
         for agent, decision in ((corral, first), (alone, second)):
@@ -171,7 +171,7 @@ def counts(agent: Agent) -> list[int]:
 
 
 def one_round(agent: Agent, world: Round) -> Decision:
-    decision = agent.decide(world.X)
+    decision = agent.decide(world.arms)
     agent.learn(decision, world.rewards[decision.arm])
     return decision
 

@@ -162,7 +162,7 @@ def test_syndicated_on_one_axis_is_twolayer_to_the_bit(policy: Policy, world: En
     space = Space(**{axis: [0.01, 0.1, 1, 10]})
     agents = [Agent(policy, make(space, horizon=600), seed=3) for make in (Syndicated, TwoLayer)]
     for round_ in world.rounds(seed=1, horizon=600):
-        first, second = (agent.decide(round_.X) for agent in agents)
+        first, second = (agent.decide(round_.arms) for agent in agents)
         assert (first.arm, first.params, first.choice) == (second.arm, second.params, second.choice)
         assert first.propensity == second.propensity
         for agent, decision in zip(agents, (first, second), strict=True):

@@ -94,7 +94,7 @@ def test_the_loop_measures_what_the_best_arm_would_have_earned_more() -> None:
     agent, twin = (Agent(LinUCB(dim=3), TwoLayer(Space(alpha=[0.1, 1])), seed=5) for _ in range(2))
     expected = []
     for each in world.rounds(5, horizon):
-        decision = twin.decide(each.X)
+        decision = twin.decide(each.arms)
         twin.learn(decision, float(each.rewards[decision.arm]))
         expected.append(max(each.means) - each.means[decision.arm])
     assert runner.play(world, agent, horizon, 5).tolist() == pytest.approx(expected)

@@ -41,20 +41,12 @@ def _rounds(seed: int, horizon: int, **settings: object) -> Iterator[Round]:
     return MovieLens(**settings).rounds(seed, horizon)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def numbered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Movies whose first feature is their number: some of the real ones have the same factors."""
-    users, movies = (np.random.default_rng(1).normal(size=(size, 20)) for size in (data.USERS, data.MOVIES))
-    movies[:, 0] = np.arange(data.MOVIES)
-    monkeypatch.setattr(movielens, "factors", lambda rank: (users, movies))
-
-
 # The factors.
 
 
 def test_the_factors_are_computed_once_and_read_afterwards(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = factors(2)
-    assert sorted(file.name for file in empty.iterdir()) == ["movielens-100k-ccd-2.factors", "movielens-100k.txt"]
+    assert sorted(file.name for file in empty.iterdir()) == ["movielens-100k-ccd-1-2.factors", "movielens-100k.txt"]
 
     def again(*_: object, **__: object) -> NoReturn:
         raise AssertionError("computed twice")
@@ -75,7 +67,7 @@ def test_the_factors_are_those_of_the_paper_s_settings(users: Array, movies: Arr
 @pytest.mark.parametrize("damage", ["cut", "empty", "junk", "flipped"])
 def test_damaged_factors_name_the_file_to_remove(damage: str, empty: Path) -> None:
     before = factors(2)
-    file = empty / "movielens-100k-ccd-2.factors"
+    file = empty / "movielens-100k-ccd-1-2.factors"
     content = file.read_bytes()
     flipped = content[:1_000] + bytes([content[1_000] ^ 1]) + content[1_001:]
     file.write_bytes({"cut": content[:-1], "empty": b"", "junk": b"junk", "flipped": flipped}[damage])
@@ -113,7 +105,7 @@ def test_two_processes_that_compute_at_once_do_no_harm(empty: Path) -> None:
     ends = [process.communicate("go\n") for process in both]
     assert [process.returncode for process in both] == [0, 0], ends
     assert ends[0][0] == ends[1][0]
-    assert sorted(file.name for file in empty.iterdir()) == ["movielens-100k-ccd-2.factors", "movielens-100k.txt"]
+    assert sorted(file.name for file in empty.iterdir()) == ["movielens-100k-ccd-1-2.factors", "movielens-100k.txt"]
 
 
 # What a round offers.
@@ -124,16 +116,16 @@ def test_the_default_is_the_paper_s_size() -> None:
     assert (world.dim, world.arms, world.users, world.noise, world.model) == (20, 1000, 100, 1.0, "linear")
 
 
-def test_every_round_offers_different_movies(numbered: None) -> None:
-    offers = [frozenset(seen.X[:, 0].tolist()) for seen in _rounds(1, 20)]
+def test_every_round_offers_different_movies() -> None:
+    offers = [frozenset(seen.arms.tolist()) for seen in _rounds(1, 20)]
     assert {len(offer) for offer in offers} == {1000}
     assert len(set(offers)) == 20
 
 
-def test_every_movie_is_offered_as_often_as_every_other(numbered: None) -> None:
+def test_every_movie_is_offered_as_often_as_every_other() -> None:
     counts, rounds, share = np.zeros(1682), 400, 1000 / 1682
     for seen in _rounds(1, rounds):
-        counts[seen.X[:, 0].astype(int)] += 1
+        counts[seen.arms] += 1
     scores = (counts - rounds * share) / np.sqrt(rounds * share * (1 - share))
     assert np.abs(scores).max() < 4.6
     assert abs(np.mean(scores**2) - 1) < 0.15
@@ -177,39 +169,40 @@ def _theta(seed: int, users: Array, group: int = 100) -> Array:
     return total / group
 
 
-def _all_means(seed: int, **settings: object) -> dict[bytes, float]:
-    """The mean reward of every movie by its features; one round of all movies."""
+def _all_means(seed: int, **settings: object) -> Array:
+    """The mean reward of every movie; one round of all movies."""
     (seen,) = _rounds(seed, 1, arms=1682, **settings)
-    return {x.tobytes(): mean for x, mean in zip(seen.X, seen.means.tolist(), strict=True)}
+    return seen.means[np.argsort(seen.arms)]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_linear_means_are_scaled_over_the_catalogue(seed: int, users: Array, movies: Array) -> None:
     values = movies @ _theta(seed, users)
-    every = _all_means(seed)
-    means = np.array([every[movie.tobytes()] for movie in movies])
+    means = _all_means(seed)
     assert (means.min(), means.max()) == (0.0, 1.0)
     np.testing.assert_allclose(means, (values - min(values)) / (max(values) - min(values)), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_logistic_means_are_the_sigmoid_and_not_rescaled(seed: int, users: Array, movies: Array) -> None:
-    every = _all_means(seed, model="logistic")
-    means = np.array([every[movie.tobytes()] for movie in movies])
+    means = _all_means(seed, model="logistic")
     np.testing.assert_allclose(means, 1 / (1 + np.exp(-movies @ _theta(seed, users))), atol=1e-12)
     assert means.max() > 0.9
 
 
 def test_the_group_of_users_may_have_another_size(users: Array, movies: Array) -> None:
-    every = _all_means(1, model="logistic", users=3)
-    means = np.array([every[movie.tobytes()] for movie in movies])
+    means = _all_means(1, model="logistic", users=3)
     np.testing.assert_allclose(means, 1 / (1 + np.exp(-movies @ _theta(1, users, 3))), atol=1e-12)
 
 
-def test_a_movie_pays_the_same_mean_in_every_round(movies: Array) -> None:
+def test_a_movie_pays_the_same_mean_in_every_round() -> None:
     every = _all_means(3)
     for seen in _rounds(3, 5):
-        assert seen.means.tolist() == [every[x.tobytes()] for x in seen.X]
+        assert seen.means.tolist() == every[seen.arms].tolist()
+
+
+def test_the_catalogue_is_the_movies_factors(movies: Array) -> None:
+    assert MovieLens().catalogue().tobytes() == movies.tobytes()
 
 
 @pytest.mark.parametrize("noise", [1.0, 0.25])
@@ -234,7 +227,7 @@ def test_one_draw_of_noise_serves_all_arms_of_a_round() -> None:
 
 def test_both_models_meet_the_same_movies() -> None:
     for one, other in zip(_rounds(1, 5), _rounds(1, 5, model="logistic"), strict=True):
-        assert one.X.tobytes() == other.X.tobytes()
+        assert one.arms.tobytes() == other.arms.tobytes()
 
 
 BAD = {

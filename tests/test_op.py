@@ -88,7 +88,7 @@ def test_an_agent_credits_the_point_it_played() -> None:
     agent = Agent(LinUCB(dim=10), OP(SPACE), seed=2)
     S, F = np.ones(5), np.ones(5)
     for world in Linear(arms=20).rounds(seed=1, horizon=200):
-        decision = agent.decide(world.X)
+        decision = agent.decide(world.arms)
         assert decision.choice is not None
         reward = world.rewards[decision.arm]
         agent.learn(decision, reward)

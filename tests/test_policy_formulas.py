@@ -78,7 +78,7 @@ def test_V_t_and_theta_t_are_their_sums(make: type[RidgePolicy], n: int) -> None
     X, rewards = data(n)
     policy = linear(make, X, rewards)
     for lam in LAMS:
-        stack, thetas, rows = policy.model.select([lam])
+        stack, thetas, _, rows = policy.model.select([lam])
         found, V = stack[rows[0]], plain_V(X, lam)
         if make is LinTS:
             np.testing.assert_allclose(found @ found.T, V, rtol=1e-11, atol=1e-12)

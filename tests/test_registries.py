@@ -20,7 +20,7 @@ from syndicated.policies import POLICIES, LinTS, LinUCB, Policy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.tuners import TUNERS, Tuner, TwoLayer
-from syndicated.types import Array, Choice, Decision, Params
+from syndicated.types import Arms, Array, Choice, Decision, Params
 
 ROUNDS = 60
 REGISTERED: list[type[Any]] = [*POLICIES.values(), *TUNERS.values(), *ENVIRONMENTS.values()]
@@ -93,30 +93,36 @@ def test_constructors_of_policies_are_keyword_only(policy: type[Policy]) -> None
 
 
 class _PlaceCounts(LinUCB):
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        return super().scores(X, points, rng) + 1e-9 * np.arange(len(X))
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        return super().scores(arms, points, rng) + 1e-9 * np.arange(len(arms))
 
 
 class _ScoringLearns(LinUCB):
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         self.model.count += 1
-        return super().scores(X, points, rng)
+        return super().scores(arms, points, rng)
 
 
 class _OneRow(LinUCB):
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        return super().scores(X, points[:1], rng)
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        return super().scores(arms, points[:1], rng)
 
 
 class _ManyDraws(LinTS):
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        return np.concatenate([LinTS.scores(self, X, [point], rng) for point in points])
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        return np.concatenate([LinTS.scores(self, arms, [point], rng) for point in points])
 
 
 class _WrongStart(LinUCB):
-    def prepare(self, points: Sequence[Params]) -> None:
-        super().prepare(points)
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        super().prepare(points, catalogue)
         self.model.stack[:] = np.eye(self.size)
+
+
+class _OneWrongNumber(LinUCB):
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        super().prepare(points, catalogue)
+        self.catalogue = np.roll(self.catalogue, 1, axis=1)
 
 
 class _LearnsNothing(LinUCB):
@@ -166,8 +172,8 @@ class _NoIntercept(LinUCB):
 
 
 class _PredictsOptimism(LinUCB):
-    def predict(self, X: Array, params: Params) -> Array:
-        scores: Array = self.scores(X, [params], Stream(0, 0))[0]
+    def predict(self, arms: Arms, params: Params) -> Array:
+        scores: Array = self.scores(arms, [params], Stream(0, 0))[0]
         return scores
 
 
@@ -276,6 +282,7 @@ BROKEN: dict[str, type[Any]] = {
     "scores_have_one_row_a_point_for_any_number_of_arms": _OneRow,
     "one_draw_serves_all_points": _ManyDraws,
     "points_need_no_preparation": _WrongStart,
+    "arms_of_a_catalogue_score_like_their_features": _OneWrongNumber,
     "learning_changes_the_state": _LearnsNothing,
     "policies_restore_to_the_bit": _LosesItsFits,
     "fresh_policies_have_no_history": _OldPolicy,

@@ -171,7 +171,7 @@ def test_one_choice_serves_a_whole_epoch_and_is_credited_with_its_mean_reward() 
     agent, by_epoch = Agent(SGDTS(dim=10, tau=20), TwoLayer(space, horizon=50), seed=5), TwoLayer(space, horizon=50)
     choices, rewards = [], []
     for world in Logistic(arms=5).rounds(seed=1, horizon=400):
-        decision = agent.decide(world.X)
+        decision = agent.decide(world.arms)
         choices.append(decision.choice)
         rewards.append(float(world.rewards[decision.arm]))
         agent.learn(decision, rewards[-1])

@@ -27,27 +27,31 @@ from syndicated import (
 )
 from syndicated.statefile import VERSION, pack, unpack
 from syndicated.streams import ARMS, NOISE, Stream
-from syndicated.types import Array
+from syndicated.types import Arms
 
 SPACE = Space(alpha=[0.1, 1.0], lam=[0.1, 1.0, 10.0])
+CATALOGUE = 2 * Stream(9, ARMS).uniforms(60).reshape(20, 3) - 1
 AGENTS: dict[str, Callable[[], Agent]] = {
     "LinUCB-Syndicated": lambda: Agent(LinUCB(dim=3), Syndicated(SPACE), seed=1),
     "LinTS-Corral": lambda: Agent(LinTS(dim=3, intercept=False), Corral(SPACE, warmup=3), seed=2),
     "UCBGLM-OP": lambda: Agent(UCBGLM(dim=3, ridge="inverse"), OP(SPACE), seed=3),
     "SGDTS-TwoLayer": lambda: Agent(SGDTS(dim=3, tau=4), TwoLayer(Space(eta0=[0.1, 1.0])), seed=4),
     "LinUCB": lambda: Agent(LinUCB(dim=3)),
+    "LinUCB-catalogue": lambda: Agent(LinUCB(dim=3), Syndicated(SPACE), catalogue=CATALOGUE),
+    "SGDTS-catalogue": lambda: Agent(SGDTS(dim=3, tau=4), TwoLayer(Space(eta0=[0.1, 1.0])), catalogue=CATALOGUE),
 }
 agents = pytest.mark.parametrize("build", AGENTS.values(), ids=AGENTS)
 
 
-def _arms(t: int) -> Array:
-    return 2 * Stream(1, ARMS, t).uniforms(15).reshape(5, 3) - 1
+def _arms(t: int, agent: Agent) -> Arms:
+    draws = Stream(1, ARMS, t).uniforms(15)
+    return 2 * draws.reshape(5, 3) - 1 if agent.catalogue is None else (20 * draws[:5]).astype(np.int64)
 
 
 def _play(agent: Agent, rounds: int = 23) -> Agent:
     """Every third decision never gets its reward."""
     for t in range(agent.round, agent.round + rounds):
-        decision = agent.decide(_arms(t))
+        decision = agent.decide(_arms(t, agent))
         if t % 3:
             agent.learn(decision, float(Stream(1, NOISE, t).uniforms(1)[0]))
     return agent
@@ -97,7 +101,7 @@ def test_a_state_survives_the_disk(tmp_path: Path) -> None:
 @agents
 def test_open_decisions_survive(build: Callable[[], Agent]) -> None:
     agent, restored = build(), build()
-    decisions = [agent.decide(_arms(t)) for t in range(9)]
+    decisions = [agent.decide(_arms(t, agent)) for t in range(9)]
     for decision in decisions[::2]:
         agent.learn(decision, 1.0)
     restored.restore(agent.state())
@@ -170,6 +174,10 @@ DIFFERENT: dict[str, tuple[Agent, str]] = {
     "no tuner": (Agent(LinUCB(dim=3), Theory(), seed=1), "the tuner of a state must be .*; got .*Theory"),
     "horizon": (Agent(LinUCB(dim=3), Syndicated(SPACE, horizon=9), seed=1), "the tuner of a state must be"),
     "candidates": (Agent(LinUCB(dim=3), Syndicated(SPACE.only("lam")), seed=1), "the tuner of a state must be"),
+    "a catalogue": (
+        Agent(LinUCB(dim=3), Syndicated(SPACE), seed=1, catalogue=CATALOGUE),
+        "the catalogue of a state must be None; got",
+    ),
     "order of the axes": (
         Agent(LinUCB(dim=3), Syndicated(SPACE.only("lam", "alpha")), seed=1),
         "the tuner of a state must be",

@@ -33,9 +33,9 @@ def test_the_arm_recommended_for_the_choice_is_the_arm_played(name: str) -> None
     world = Logistic(dim=3, arms=8) if name == "epochs" else WORLD
     for each in world.rounds(3, 150):
         before = agent.state()
-        arms = agent.recommend(each.X)
+        arms = agent.recommend(each.arms)
         assert agent.state() == before
-        decision = agent.decide(each.X)
+        decision = agent.decide(each.arms)
         if decision.choice:
             points = [dict(point) for point in agent.tuner.points]
             assert arms[points.index(dict(decision.choice.params))] == decision.arm
@@ -53,7 +53,7 @@ def test_the_trace_holds_the_probabilities_before_each_kept_round() -> None:
     expected = []
     for each in WORLD.rounds(3, 200):
         expected.append([p.copy() for p in twin.tuner.probabilities()])
-        decision = twin.decide(each.X)
+        decision = twin.decide(each.arms)
         twin.learn(decision, float(each.rewards[decision.arm]))
     for axis in range(2):
         assert np.array_equal(watch.trace[axis], [p[axis] for p in expected])
@@ -79,8 +79,8 @@ def test_tuning_is_what_was_lost_against_the_best_candidate() -> None:
     watch, regret = watched(agent)
     losses = []
     for each in WORLD.rounds(3, 200):
-        losses.append(each.means.max() - each.means[twin.recommend(each.X)])
-        decision = twin.decide(each.X)
+        losses.append(each.means.max() - each.means[twin.recommend(each.arms)])
+        decision = twin.decide(each.arms)
         twin.learn(decision, float(each.rewards[decision.arm]))
     sampled = np.array(losses)[::EVERY]
     best = sampled[:, sampled.sum(axis=0).argmin()]

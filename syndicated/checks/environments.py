@@ -17,17 +17,21 @@ MakeEnvironment = Callable[[], Environment]
 
 
 def _contents(rounds: Iterable[Round]) -> list[bytes]:
-    return [seen.X.tobytes() + seen.means.tobytes() + seen.rewards.tobytes() for seen in rounds]
+    return [seen.arms.tobytes() + seen.means.tobytes() + seen.rewards.tobytes() for seen in rounds]
 
 
 def rounds_have_the_stated_shape(make: MakeEnvironment) -> None:
     world = make()
-    rounds = list(world.rounds(1, 5))
+    rounds, catalogue = list(world.rounds(1, 5)), world.catalogue()
     holds(len(rounds) == 5, f"a horizon of 5 gave {len(rounds)} rounds")
     for seen in rounds:
-        holds(seen.X.shape == (world.arms, world.dim), f"features have shape {seen.X.shape}")
+        if catalogue is None:
+            holds(seen.arms.shape == (world.arms, world.dim), f"features have shape {seen.arms.shape}")
+        else:
+            holds(seen.arms.shape == (world.arms,), f"numbers of arms have shape {seen.arms.shape}")
+            holds(set(seen.arms.tolist()) <= set(range(len(catalogue))), "an arm is not in the catalogue")
         holds(seen.means.shape == seen.rewards.shape == (world.arms,), "means and rewards need one entry an arm")
-        holds(all(np.isfinite(a).all() for a in (seen.X, seen.means, seen.rewards)), "not all numbers are finite")
+        holds(all(np.isfinite(a).all() for a in (seen.arms, seen.means, seen.rewards)), "not all numbers are finite")
 
 
 def same_seed_same_world(make: MakeEnvironment) -> None:
@@ -49,8 +53,8 @@ def players_cannot_change_the_rounds(make: MakeEnvironment) -> None:
     before = _contents(world.rounds(1, 20))
     for seen, other, content in zip(world.rounds(1, 20), world.rounds(1, 20), before, strict=True):
         holds(_contents([seen, other]) == [content, content], "two players of one world meet different rounds")
-        for array in (seen.X, seen.means, seen.rewards):
-            array[:] = 0.0
+        for array in (seen.arms, seen.means, seen.rewards):
+            array[:] = 0
     holds(_contents(world.rounds(1, 20)) == before, "what one player writes into a round, the next one meets")
 
 

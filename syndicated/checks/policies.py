@@ -22,7 +22,7 @@ from syndicated.policies import Policy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
 from syndicated.tuners import Fixed
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Params
 
 MakePolicy = Callable[..., Policy]
 
@@ -36,8 +36,8 @@ def _points(policy: Policy) -> list[Params]:
     return [{name: scale * value for name, value in policy.theory(9, {}).items()} for scale in (1.0, 0.5, 2.0)]
 
 
-def _scores(policy: Policy, X: Array, points: Sequence[Params] | None = None) -> Array:
-    return policy.scores(X, points or _points(policy), Stream(1, POLICY, 0))
+def _scores(policy: Policy, arms: Arms, points: Sequence[Params] | None = None) -> Array:
+    return policy.scores(arms, points or _points(policy), Stream(1, POLICY, 0))
 
 
 def _new(make: MakePolicy) -> Policy:
@@ -109,6 +109,20 @@ def points_need_no_preparation(make: MakePolicy) -> None:
     _teach(policy)
     reason = "what is kept for prepared points is not what the data say"
     assert_allclose(_scores(prepared, X), _scores(policy, X), rtol=1e-5, atol=1e-6, err_msg=reason)
+
+
+def arms_of_a_catalogue_score_like_their_features(make: MakePolicy) -> None:
+    catalogue, numbers = _arms(8, 40), np.array([3, 39, 0, 17, 3])
+    by_number, by_features = _new(make), _new(make)
+    by_number.prepare(_points(by_number), catalogue)
+    reason = "an arm given by its number is not the arm with its features"
+    for start in (0, 50, 1000):
+        point = _points(by_features)[0]
+        scores, means = _scores(by_features, catalogue[numbers]), by_features.predict(catalogue[numbers], point)
+        assert_allclose(_scores(by_number, numbers), scores, rtol=1e-9, atol=1e-9, err_msg=reason)
+        assert_allclose(by_number.predict(numbers, point), means, rtol=1e-9, atol=1e-9, err_msg=reason)
+        for policy in (by_number, by_features):
+            _teach(policy, start)
 
 
 def learning_changes_the_state(make: MakePolicy) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from syndicated.types import Array
+from syndicated.types import Arms, Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """One round: the arms' features (K, d), their mean rewards (K,), and what each would pay this time (K,)."""
+    """One round: K arms, by features or by number, their mean rewards, and what each would pay this time."""
 
-    X: Array
+    arms: Arms
     means: Array
     rewards: Array
 
@@ -21,6 +21,10 @@ class Environment:
 
     dim: int
     arms: int
+
+    def catalogue(self) -> Array | None:
+        """The features of all arms there are, if they are known beforehand: rounds then give arms by number."""
+        return None
 
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
         """The first `horizon` rounds of the world with this seed."""

@@ -21,6 +21,8 @@ from syndicated.statefile import pack, unpack
 from syndicated.streams import ARMS, NOISE, THETA, Stream
 from syndicated.types import Array, Ints
 
+FACTORS_VERSION = 1  # raise it when a change of the code changes the factors
+
 
 @dataclass(frozen=True, kw_only=True)
 class MovieLens(Environment):
@@ -47,13 +49,16 @@ class MovieLens(Environment):
         if self.model not in ("linear", "logistic"):
             raise InputError(f"model must be 'linear' or 'logistic'; got {self.model!r}")
 
+    def catalogue(self) -> Array:
+        return factors(self.dim)[1]
+
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
         users, movies = factors(self.dim)
         group = draw(len(users), Stream(seed, THETA).uniforms(self.users))
         means = self.means(movies @ users[group].mean(axis=0))
         for t in range(horizon):
             offered = draw(len(movies), Stream(seed, ARMS, t).uniforms(self.arms))
-            yield Round(movies[offered], means[offered], self.rewards(means[offered], Stream(seed, NOISE, t)))
+            yield Round(offered, means[offered], self.rewards(means[offered], Stream(seed, NOISE, t)))
 
     def means(self, values: Array) -> Array:
         """Mean rewards from x'theta*."""
@@ -72,7 +77,7 @@ class MovieLens(Environment):
 
 def factors(rank: int) -> tuple[Array, Array]:
     """The factors of users and movies, from the cache or computed into it."""
-    file = data.cache() / f"movielens-100k-ccd-{rank}.factors"
+    file = data.cache() / f"movielens-100k-ccd-{FACTORS_VERSION}-{rank}.factors"
     if not file.exists():
         W, H = factorise(data.ratings(), data.USERS, data.MOVIES, rank=rank)
         write(file, pack({}, {"users": W, "movies": H}))

@@ -44,7 +44,7 @@ class Linear(Simulation):
 
     >>> world = Linear(dim=2, arms=3)
     >>> first = next(world.rounds(seed=1, horizon=10))
-    >>> first.X.shape, bool(((0 <= first.means) & (first.means <= 1)).all())
+    >>> first.arms.shape, bool(((0 <= first.means) & (first.means <= 1)).all())
     ((3, 2), True)
     """
 

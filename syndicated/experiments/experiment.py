@@ -15,7 +15,7 @@ from syndicated.registry import find
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS
 
-RESULTS_VERSION = 2  # raise it when a change of the code changes what tasks give
+RESULTS_VERSION = 3  # raise it when a change of the code changes what tasks give
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Task:
         return build(ENVIRONMENTS, self.environment)
 
     def agent(self) -> Agent:
-        return Agent(build(POLICIES, self.policy), build(TUNERS, self.tuner), seed=self.seed)
+        policy, tuner = build(POLICIES, self.policy), build(TUNERS, self.tuner)
+        return Agent(policy, tuner, seed=self.seed, catalogue=self.world().catalogue())
 
     def __str__(self) -> str:
         return f"{self.experiment}, tuner {self.tuner_name}, repeat {self.repeat} (seed {self.seed})"

@@ -46,7 +46,7 @@ def play(
     for t, world in enumerate(environment.rounds(seed, horizon)):
         if watch:
             watch(t, world)
-        decision = agent.decide(world.X)
+        decision = agent.decide(world.arms)
         agent.learn(decision, world.rewards[decision.arm])
         regret[t] = world.means.max() - world.means[decision.arm]
     return regret

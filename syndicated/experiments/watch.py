@@ -28,7 +28,7 @@ class Watch:
             for axis, p in zip(self.trace, self.agent.tuner.probabilities(), strict=True):
                 axis[self._places[t]] = p
         if t % EVERY == 0 and len(self._losses) > 1 and t >= self.agent.warmup:
-            self._losses[:, t // EVERY] = world.means.max() - world.means[self.agent.recommend(world.X)]
+            self._losses[:, t // EVERY] = world.means.max() - world.means[self.agent.recommend(world.arms)]
 
     def split(self, regret: Array) -> tuple[Array, Array]:
         """Of the regret of every round, cumulated: the warm-up's and the tuner's part; the rest is learning."""

@@ -34,6 +34,16 @@ def columns(X: Array, size: int) -> Array:
     return out
 
 
+@compiled("f8[:,::1](f8[:,::1], i8[::1])")
+def take(columns: Array, numbers: Ints) -> Array:
+    """Some of the columns."""
+    out = np.empty((len(columns), len(numbers)))
+    for i in range(len(columns)):
+        for a in range(len(numbers)):
+            out[i, a] = columns[i, numbers[a]]
+    return out
+
+
 @compiled("f8[::1](f8[:,::1], f8[::1])")
 def dot(columns: Array, theta: Array) -> Array:
     """x_a' theta for every arm."""
@@ -45,8 +55,8 @@ def dot(columns: Array, theta: Array) -> Array:
 
 
 @compiled("f8[::1](f8[:,::1], f8[:,::1])")
-def widths(columns: Array, inverse: Array) -> Array:
-    """sqrt(x_a' V⁻¹ x_a) for every arm, using the symmetry of V⁻¹."""
+def squares(columns: Array, inverse: Array) -> Array:
+    """x_a' V⁻¹ x_a for every arm, using the symmetry of V⁻¹; rounding may leave it a little below 0."""
     out = np.zeros(columns.shape[1])
     row = np.empty(columns.shape[1])
     for i in range(len(columns)):
@@ -58,8 +68,6 @@ def widths(columns: Array, inverse: Array) -> Array:
                 row[a] += twice * columns[j, a]
         for a in range(len(out)):
             out[a] += row[a] * columns[i, a]
-    for a in range(len(out)):
-        out[a] = math.sqrt(max(out[a], 0.0))
     return out
 
 
@@ -92,24 +100,57 @@ def ucb_scores(out: Array, X: Array, inverses: Array, thetas: Array, rows: Ints,
     for row in range(len(thetas)):
         if not np.any(rows == row):
             continue
-        mean, width = dot(arms, thetas[row]), widths(arms, inverses[row])
+        mean, width = dot(arms, thetas[row]), squares(arms, inverses[row])
+        for a in range(len(X)):
+            width[a] = math.sqrt(max(width[a], 0.0))
         for n in range(len(rows)):
             if rows[n] == row:
                 for a in range(len(X)):
                     out[n, a] = mean[a] + alphas[n] * width[a]
 
 
+@compiled("void(f8[:,::1], i8[::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[::1])")
+def ucb_scores_by_number(
+    out: Array, arms: Ints, catalogue: Array, squared: Array, thetas: Array, rows: Ints, alphas: Array
+) -> None:
+    """`ucb_scores` of arms of a catalogue whose x' V⁻¹ x are known: no arm costs more than d products."""
+    for row in range(len(thetas)):
+        if not np.any(rows == row):
+            continue
+        mean = dot(catalogue, thetas[row])
+        for n in range(len(rows)):
+            if rows[n] == row:
+                for a in range(len(arms)):
+                    out[n, a] = mean[arms[a]] + alphas[n] * math.sqrt(max(squared[row, arms[a]], 0.0))
+
+
+@compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1])")
+def update_squares(squared: Array, catalogue: Array, inverses: Array, x: Array) -> None:
+    """x_a' V⁻¹ x_a of a catalogue as they will be after V += x x', for every penalty:
+
+    (V + x x')⁻¹ = V⁻¹ - u u' / (1 + x'u) with u = V⁻¹ x, so that each loses (x_a'u)² / (1 + x'u).
+    """
+    x = extend(x, len(catalogue))
+    for row in range(len(inverses)):
+        u = dot(inverses[row], x)
+        scale = 1.0
+        for i in range(len(x)):
+            scale += u[i] * x[i]
+        along = dot(catalogue, u)
+        for a in range(len(along)):
+            squared[row, a] -= along[a] * along[a] / scale
+
+
 @compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1])")
-def ts_scores(out: Array, X: Array, factors: Array, thetas: Array, rows: Ints, alphas: Array, z: Array) -> None:
+def ts_scores(out: Array, arms: Array, factors: Array, thetas: Array, rows: Ints, alphas: Array, z: Array) -> None:
     """x' (theta + alpha C'⁻¹ z) for every point and arm, with one z ~ N(0, I) for all of them."""
-    arms = columns(X, thetas.shape[1])
     for row in range(len(thetas)):
         if not np.any(rows == row):
             continue
         mean, noise = dot(arms, thetas[row]), dot(arms, solve_upper(factors[row], z))
         for n in range(len(rows)):
             if rows[n] == row:
-                for a in range(len(X)):
+                for a in range(len(mean)):
                     out[n, a] = mean[a] + alphas[n] * noise[a]
 
 

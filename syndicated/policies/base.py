@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from syndicated.errors import LIMIT, InputError, check_count, check_number
+from syndicated.policies._kernels import columns, take
 from syndicated.streams import Stream
-from syndicated.types import Array, Learner, Params
+from syndicated.types import Arms, Array, Learner, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -49,14 +52,22 @@ class Policy(Learner):
         """Every hyper-parameter at round t (from 0): as given, the others at their theoretical value."""
         raise NotImplementedError
 
-    def prepare(self, points: Sequence[Params]) -> None:
-        """Told once, before the first round, which points will be asked for: keep what makes them cheap."""
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        """Told once, before the first round: the points that will be asked for, to keep what makes them cheap.
 
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        """(K, dim) features and n points -> (n, K) scores. Pure; one random draw serves all points."""
+        With a catalogue, the features of all arms there will be, arms are then given by their numbers in it.
+        """
+        self.catalogue = np.zeros((self.size, 0)) if catalogue is None else columns(catalogue, self.size)
+
+    def columns(self, arms: Arms) -> Array:
+        """(size, K): the arms' features, and the intercept's ones, one column an arm."""
+        return columns(arms, self.size) if arms.ndim == 2 else take(self.catalogue, arms)
+
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        """K arms and n points -> (n, K) scores. Pure; one random draw serves all points."""
         raise NotImplementedError
 
-    def predict(self, X: Array, params: Params) -> Array:
+    def predict(self, arms: Arms, params: Params) -> Array:
         """(K,) expected rewards, no exploration."""
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ import numpy as np
 from syndicated.policies._kernels import ts_scores
 from syndicated.policies._ridge import RidgePolicy
 from syndicated.streams import Stream
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Params
 
 
 class LinTS(RidgePolicy):
@@ -30,8 +30,8 @@ class LinTS(RidgePolicy):
 
     factored: ClassVar[bool] = True
 
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
-        factors, thetas, rows = self.model.select([point["lam"] for point in points])
-        alphas, out = np.array([point["alpha"] for point in points]), np.empty((len(points), len(X)))
-        ts_scores(out, X, factors, thetas, rows, alphas, rng.normals(self.size))
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        rows = self.model.select([point["lam"] for point in points])
+        alphas, out = np.array([point["alpha"] for point in points]), np.empty((len(points), len(arms)))
+        ts_scores(out, self.columns(arms), rows.stack, rows.thetas, rows.of, alphas, rng.normals(self.size))
         return out

@@ -22,11 +22,11 @@ import numpy as np
 from scipy.special import expit
 
 from syndicated.errors import check_count
-from syndicated.policies._kernels import columns, dot, extend
+from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import gradient, newton
 from syndicated.policies.base import Policy
 from syndicated.streams import Stream
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Params
 
 RADIUS = 2.0
 RIDGE = 1e-6  # stands for "no penalty" in the first fit; it exists also when the random rounds are separable
@@ -86,19 +86,19 @@ class SGDTS(Policy):
             params["alpha2"] = tau / params["eta0"] * math.sqrt(1 + math.log(j))
         return params
 
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         """x' mean + sqrt((2 alpha1² + 2 alpha2²)/j) x'z: one product for each step size, one for all the noise."""
-        arms = columns(X, self.size)
-        noise = dot(arms, rng.normals(self.size))
+        columns = self.columns(arms)
+        noise = dot(columns, rng.normals(self.size))
         steps = {point["eta0"] for point in points} if self._waiting else {points[0]["eta0"]}
-        means = {eta0: dot(arms, self._step(eta0)[1]) for eta0 in steps}
+        means = {eta0: dot(columns, self._step(eta0)[1]) for eta0 in steps}
         common = next(iter(means.values()))
         with np.errstate(invalid="ignore"):  # features that are not finite are the agent's to refuse
             rows = [means.get(point["eta0"], common) + self._spread(point) * noise for point in points]
         return np.stack(rows)
 
-    def predict(self, X: Array, params: Params) -> Array:
-        return np.asarray(expit(dot(columns(X, self.size), self._step(params["eta0"])[1])))
+    def predict(self, arms: Arms, params: Params) -> Array:
+        return np.asarray(expit(dot(self.columns(arms), self._step(params["eta0"])[1])))
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         if self._waiting:

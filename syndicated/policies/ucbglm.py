@@ -16,11 +16,11 @@ import numpy as np
 from scipy.special import expit
 
 from syndicated.errors import InputError
-from syndicated.policies._kernels import columns, dot, extend, ucb_scores
+from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import newton, refit_all
 from syndicated.policies._ridge import RidgePolicy
 from syndicated.streams import Stream
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,20 +51,17 @@ class UCBGLM(RidgePolicy):
         self.X, self.y = np.zeros((0, self.size)), np.zeros(0)
         self.prepare([])
 
-    def prepare(self, points: Sequence[Params]) -> None:
-        super().prepare(points)
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        super().prepare(points, catalogue)
         self.fits, self.gradients, self.inverses = self._fit(self.model.lams)
 
-    def scores(self, X: Array, points: Sequence[Params], rng: Stream) -> Array:
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         lams = [point["lam"] for point in points]
-        inverses, _, rows = self.model.select(lams)
-        alphas, out = np.array([point["alpha"] for point in points]), np.empty((len(points), len(X)))
-        ucb_scores(out, X, inverses, self._thetas(lams), rows, alphas)
-        return out
+        return self.optimistic(arms, points, self.model.select(lams), self._thetas(lams))
 
-    def predict(self, X: Array, params: Params) -> Array:
-        rows = self.model.select([params["lam"]])[2]
-        return np.asarray(expit(dot(columns(X, self.size), self._thetas([params["lam"]])[rows[0]])))
+    def predict(self, arms: Arms, params: Params) -> Array:
+        row = self.model.select([params["lam"]]).of[0]
+        return np.asarray(expit(dot(self.columns(arms), self._thetas([params["lam"]])[row])))
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         super().learn(x, reward, params)
