@@ -19,7 +19,7 @@ from syndicated.types import Array
 
 Word = np.uint64
 
-TUNER, POLICY, WARMUP, THETA, ARMS, NOISE, BOOTSTRAP, FACTORS = range(1, 9)
+TUNER, POLICY, WARMUP, THETA, ARMS, NOISE, BOOTSTRAP, FACTORS, CHANGE = range(1, 10)
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)

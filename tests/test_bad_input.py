@@ -334,6 +334,12 @@ CONSTRUCTORS: dict[str, Wrong] = {
     "arms": Wrong(lambda _: Linear(arms=0), "arms must be a whole number of at least 1; got 0"),
     "world's dim": Wrong(lambda _: Logistic(dim=-3), "dim must be a whole number of at least 1; got -3"),
     "noise": Wrong(lambda _: Linear(noise=-0.1), "noise must be at least 0; got -0.1"),
+    "low above high": Wrong(
+        lambda _: Linear(low=2.0), r"the range of rewards must be \(low, high\) with low < high; got \(2.0, 1.0\)"
+    ),
+    "high": Wrong(lambda _: Linear(high=INF), "an end of the range of rewards must be finite; got inf"),
+    "change": Wrong(lambda _: Linear(change=-1), "change must be a whole number of at least 0; got -1"),
+    "change 1.5": Wrong(lambda _: Linear(change=1.5), "change must be a whole number of at least 0; got 1.5"),  # type: ignore[arg-type]
     "fixed": Wrong(lambda _: Linear(fixed="yes"), "fixed must be True or False; got 'yes'"),  # type: ignore[arg-type]
     # specs
     "unknown name": Wrong(lambda _: find(TUNERS, "exp9"), "no 'exp9' is registered; there are .*, TwoLayer"),

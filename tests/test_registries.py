@@ -36,7 +36,7 @@ def _named(found: tuple[Any, ...]) -> pytest.MarkDecorator:
 
 
 def _worlds() -> list[Any]:
-    """Every environment at a small size, also with each of its switches turned and each of its models."""
+    """Every environment at a small size, with each of its switches turned, each of its models, and other rewards."""
     worlds = []
     for name, world in ENVIRONMENTS.items():
         small = {"arms": 50} if world is MovieLens else {"dim": 3, "arms": 4}
@@ -44,6 +44,7 @@ def _worlds() -> list[Any]:
         switches = [n for n, p in parameters.items() if isinstance(p.default, bool)]
         settings: list[dict[str, Any]] = [{}, *({switch: not getattr(world(**small), switch)} for switch in switches)]
         settings += [{"model": "logistic"}] if "model" in parameters else []
+        settings += [{"change": 5}, {"low": -50.0, "high": 200.0}] if "change" in parameters else []
         for setting in settings:
             worlds.append(pytest.param(partial(world, **small, **setting), id="-".join([name, *setting])))
     return worlds
@@ -245,9 +246,9 @@ class _NoArms(Linear):
 class _Moody(Linear):
     count: ClassVar[list[int]] = []
 
-    def theta(self, seed: int) -> Array:
+    def theta(self, seed: int, k: int = 0) -> Array:
         self.count.append(seed)
-        return super().theta(len(self.count))
+        return super().theta(len(self.count), k)
 
 
 class _OneWorld(Linear):

@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import expit
 
 from syndicated.environments.base import Environment, Round
-from syndicated.errors import InputError, check_count, check_number
-from syndicated.streams import ARMS, NOISE, THETA, Stream
+from syndicated.errors import InputError, check_count, check_number, check_range
+from syndicated.streams import ARMS, CHANGE, NOISE, THETA, Stream
 from syndicated.types import Array
 
 
@@ -30,8 +30,9 @@ class Simulation(Environment):
         if not isinstance(self.fixed, bool):
             raise InputError(f"fixed must be True or False; got {self.fixed!r}")
 
-    def theta(self, seed: int) -> Array:
-        return _symmetric(Stream(seed, THETA).uniforms(self.dim), 1 / math.sqrt(self.dim))
+    def theta(self, seed: int, k: int = 0) -> Array:
+        """The parameter after k changes."""
+        return _symmetric(Stream(seed, THETA, k).uniforms(self.dim), 1 / math.sqrt(self.dim))
 
     def features(self, seed: int, t: int, bound: float) -> Array:
         draws = Stream(seed, ARMS, 0 if self.fixed else t).uniforms(self.arms * self.dim)
@@ -42,6 +43,9 @@ class Simulation(Environment):
 class Linear(Simulation):
     """Rewards N(mean, noise²) with mean (x'theta* + 1)/2, or x'theta* without `shift`; x in ±1/sqrt(d).
 
+    `low` and `high` are what rewards of 0 and 1 become, noise included. With `change`, a new theta* is drawn at random
+    times, once in so many rounds on average; a player is not told.
+
     >>> world = Linear(dim=2, arms=3)
     >>> first = next(world.rounds(seed=1, horizon=10))
     >>> first.arms.shape, bool(((0 <= first.means) & (first.means <= 1)).all())
@@ -50,17 +54,29 @@ class Linear(Simulation):
 
     noise: float = 0.1
     shift: bool = True
+    low: float = 0.0
+    high: float = 1.0
+    change: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("noise", self.noise, low=0.0)
+        check_range("the range of rewards", (self.low, self.high))
+        check_count("change", self.change, low=0)
 
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
-        theta = self.theta(seed)
+        theta, changes, width = self.theta(seed), 0, self.high - self.low
         for t in range(horizon):
+            if self.changes(seed, t):
+                changes += 1
+                theta = self.theta(seed, changes)
             X = self.features(seed, t, 1 / math.sqrt(self.dim))
-            means = (X @ theta + 1) / 2 if self.shift else X @ theta
-            yield Round(X, means, means + self.noise * Stream(seed, NOISE, t).normals(1)[0])
+            means = self.low + width * ((X @ theta + 1) / 2 if self.shift else X @ theta)
+            yield Round(X, means, means + width * self.noise * Stream(seed, NOISE, t).normals(1)[0])
+
+    def changes(self, seed: int, t: int) -> bool:
+        """Whether theta* is another from round t on."""
+        return t > 0 and self.change > 0 and bool(Stream(seed, CHANGE, t).uniforms(1)[0] < 1 / self.change)
 
 
 @dataclass(frozen=True, kw_only=True)
