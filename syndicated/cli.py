@@ -102,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE[,VALUE]",
         help="candidates of a hyper-parameter, or with a prefix policy., tuner. or environment. an argument",
     )
+    play.add_argument("--delay", type=int, default=0, help="after how many rounds a reward is learned (default 0)")
     play.set_defaults(command=_run)
 
     again = commands.add_parser("reproduce", help="the paper's experiments")
@@ -163,6 +164,7 @@ def _run(options: argparse.Namespace) -> None:
         environment=environment,
         policy={"name": policy.__name__, "dim": build(ENVIRONMENTS, environment).dim, **settings["policy"]},
         tuners=tuners,
+        delay=options.delay,
     )
     results = _perform(options, "run", [experiment])
     report.print_results(_console(), results)

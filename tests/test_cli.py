@@ -48,6 +48,12 @@ def test_set_reaches_the_space_the_policy_the_tuner_and_the_world(tmp_path: Path
         assert (tmp_path / str(i) / "run.csv").read_text() != (changed / "run.csv").read_text()
 
 
+def test_rewards_may_be_delayed(tmp_path: Path) -> None:
+    for name, delay in (("prompt", "0"), ("late", "30")):
+        assert main(["run", "--delay", delay, "--out", str(tmp_path / name), *SMALL]) == 0
+    assert (tmp_path / "late" / "run.csv").read_text() != (tmp_path / "prompt" / "run.csv").read_text()
+
+
 def test_fixed_takes_one_value_a_hyper_parameter(tmp_path: Path) -> None:
     assert main(["run", "--tuner", "Fixed", "--set", "alpha=0.5", "--out", str(tmp_path), *SMALL]) == 0
 
@@ -107,6 +113,7 @@ MISTAKES = [
     (["run", "--tuner", "Fixed", "--set", "alpha=1,2"], "Fixed takes one value for each hyper-parameter"),
     (["run", "--repeats", "0"], "repeats must be a whole number of at least 1; got 0"),
     (["run", "--horizon", "-3"], "horizon must be a whole number of at least 1; got -3"),
+    (["run", "--delay", "-1"], "delay must be a whole number of at least 0; got -1"),
     (["run", "--jobs", "0"], "jobs must be a whole number of at least 1; got 0"),
     (
         ["run", "--policy", "UCB-GLM", "--repeats", "1", "--jobs", "1", "--set", "environment.noise=9"],

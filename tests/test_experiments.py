@@ -1,6 +1,7 @@
 """The loop, the runner, and what the results support."""
 
 import csv
+import hashlib
 import json
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from syndicated.environments.movielens import factors
 from syndicated.experiments import paper, plots
 from syndicated.experiments import run as runner
 from syndicated.experiments.engines import processes
-from syndicated.experiments.experiment import Experiment, Task
+from syndicated.experiments.experiment import RESULTS_VERSION, Experiment, Task
 from syndicated.experiments.results import COLUMNS, Result, check_published, collect, interval, summary, write_table
 
 SMALL = Experiment(
@@ -98,6 +99,36 @@ def test_the_loop_measures_what_the_best_arm_would_have_earned_more() -> None:
         twin.learn(decision, float(each.rewards[decision.arm]))
         expected.append(max(each.means) - each.means[decision.arm])
     assert runner.play(world, agent, horizon, 5).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("delay", [1, 7, 100])
+def test_a_delayed_reward_is_learned_after_so_many_more_decisions(delay: int) -> None:
+    world, horizon = Linear(dim=3, arms=4), 20
+    agent, twin = (Agent(LinUCB(dim=3), TwoLayer(Space(alpha=[0.1, 1])), seed=5) for _ in range(2))
+    decisions, rewards, expected = [], [], []
+    for each in world.rounds(5, horizon):
+        decisions.append(twin.decide(each.arms))
+        rewards.append(float(each.rewards[decisions[-1].arm]))
+        expected.append(max(each.means) - each.means[decisions[-1].arm])
+        if len(decisions) > delay:
+            twin.learn(decisions[-1 - delay], rewards[-1 - delay])
+    assert runner.play(world, agent, horizon, 5, delay=delay).tolist() == pytest.approx(expected)
+    assert agent.open == twin.open == min(delay, horizon)
+
+
+def test_a_delay_is_another_task_and_no_delay_is_the_same_as_ever() -> None:
+    late = replace(SMALL, delay=5)
+    assert {task.delay for task in late.tasks()} == {5}
+    assert not {task.key for task in SMALL.tasks()} & {task.key for task in late.tasks()}
+    first = SMALL.tasks()[0]
+    names = ("environment", "policy", "tuner", "horizon", "seed")
+    text = json.dumps({"version": RESULTS_VERSION, **{name: getattr(first, name) for name in names}})
+    assert first.key == hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def test_the_runner_plays_with_the_delay(tmp_path: Path) -> None:
+    prompt, late = (runner.run(replace(SMALL, delay=delay).tasks(), tmp_path) for delay in (0, 40))
+    assert sum(curve["regret"][-1] for curve in late) > sum(curve["regret"][-1] for curve in prompt)
 
 
 def test_tasks_pair_every_tuner_with_every_world() -> None:
@@ -190,6 +221,8 @@ def test_sizes_of_an_experiment_are_checked() -> None:
         replace(SMALL, horizon=-5)
     with pytest.raises(InputError, match="seed must be a whole number of at least 0; got -1"):
         replace(SMALL, seed=-1)
+    with pytest.raises(InputError, match="delay must be a whole number of at least 0; got -1"):
+        replace(SMALL, delay=-1)
 
 
 def made_up(**finals: list[float]) -> Result:

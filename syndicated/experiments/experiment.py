@@ -20,7 +20,10 @@ RESULTS_VERSION = 3  # raise it when a change of the code changes what tasks giv
 
 @dataclass(frozen=True)
 class Experiment:
-    """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ..."""
+    """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ...
+
+    The reward of a round is learned `delay` rounds later: 0 is at once.
+    """
 
     name: str
     title: str
@@ -30,19 +33,23 @@ class Experiment:
     horizon: int = 10_000
     repeats: int = 10
     seed: int = 1
+    delay: int = 0
     published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_count("horizon", self.horizon)
         check_count("repeats", self.repeats)
         check_count("seed", self.seed, low=0)
+        check_count("delay", self.delay, low=0)
 
     def tasks(self) -> "list[Task]":
         """One task a repeat and tuner, repeats outermost."""
         policy = _with_horizon(POLICIES, self.policy, self.horizon)
         tuners = {label: _with_horizon(TUNERS, spec, self.horizon) for label, spec in self.tuners.items()}
         return [
-            Task(self.name, label, repeat, self.environment, policy, tuner, self.horizon, self.seed + repeat)
+            Task(
+                self.name, label, repeat, self.environment, policy, tuner, self.horizon, self.seed + repeat, self.delay
+            )
             for repeat in range(self.repeats)
             for label, tuner in tuners.items()
         ]
@@ -60,11 +67,13 @@ class Task:
     tuner: Spec
     horizon: int
     seed: int
+    delay: int = 0
 
     @property
     def key(self) -> str:
-        """The same for tasks that give the same result, and for no others."""
-        what = {name: getattr(self, name) for name in ("environment", "policy", "tuner", "horizon", "seed")}
+        """The same for tasks that give the same result, and for no others; a delay of 0 leaves no trace in it."""
+        names = ["environment", "policy", "tuner", "horizon", "seed"] + ["delay"] * (self.delay > 0)
+        what = {name: getattr(self, name) for name in names}
         text = json.dumps({"version": RESULTS_VERSION, **what})
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 

@@ -6,6 +6,7 @@ was ended, by whatever means, goes on where it stood.
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +20,7 @@ from syndicated.errors import TaskError
 from syndicated.experiments.experiment import Task
 from syndicated.experiments.watch import Watch
 from syndicated.files import write
-from syndicated.types import Array
+from syndicated.types import Array, Decision
 
 POINTS = 200  # how many rounds of a curve are kept
 
@@ -39,15 +40,26 @@ Engine = Callable[[Sequence[Task]], Generator[tuple[Task, Curve], None, None]]
 
 
 def play(
-    environment: Environment, agent: Agent, horizon: int, seed: int, watch: Callable[[int, Round], None] | None = None
+    environment: Environment,
+    agent: Agent,
+    horizon: int,
+    seed: int,
+    watch: Callable[[int, Round], None] | None = None,
+    delay: int = 0,
 ) -> Array:
-    """The regret of every round: the best mean reward minus the played arm's. `watch` sees each round beforehand."""
+    """The regret of every round: the best mean reward minus the played arm's. `watch` sees each round beforehand.
+
+    The reward of round t is learned after the decision of round t + delay.
+    """
     regret = np.zeros(horizon)
+    waiting: deque[tuple[Decision, float]] = deque()
     for t, world in enumerate(environment.rounds(seed, horizon)):
         if watch:
             watch(t, world)
         decision = agent.decide(world.arms)
-        agent.learn(decision, world.rewards[decision.arm])
+        waiting.append((decision, world.rewards[decision.arm]))
+        if t >= delay:
+            agent.learn(*waiting.popleft())
         regret[t] = world.means.max() - world.means[decision.arm]
     return regret
 
@@ -59,7 +71,7 @@ def perform(task: Task) -> Curve:
     try:
         agent = task.agent()
         watch = Watch(agent, task.horizon, kept)
-        regret = play(task.world(), agent, task.horizon, task.seed, watch)
+        regret = play(task.world(), agent, task.horizon, task.seed, watch, task.delay)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
     warmup, tuning = watch.split(regret)
