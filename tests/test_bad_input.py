@@ -28,6 +28,7 @@ from syndicated import (
     Syndicated,
     SyndicatedError,
     TwoLayer,
+    Uniform,
 )
 from syndicated.environments import ENVIRONMENTS, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
@@ -303,6 +304,7 @@ CONSTRUCTORS: dict[str, Wrong] = {
     "a range of three ends": Wrong(lambda _: Syndicated(SPACE, rewards=(0, 1, 2)), ".*range of rewards.*"),  # type: ignore[arg-type]
     "a range of no ends": Wrong(lambda _: Syndicated(SPACE, rewards=1.0), ".*range of rewards.*"),  # type: ignore[arg-type]
     "no space": Wrong(lambda _: Syndicated({"alpha": [1]}), ".*[Ss]pace.*"),  # type: ignore[arg-type]
+    "Uniform without a space": Wrong(lambda _: Uniform({"alpha": [1]}), ".*[Ss]pace.*"),  # type: ignore[arg-type]
     "Fixed without a space": Wrong(lambda _: Fixed({"alpha": [1]}), ".*[Ss]pace.*"),  # type: ignore[arg-type]
     "eta": Wrong(lambda _: Corral(SPACE, eta=0.0), "eta must be at least 1e-300; got 0.0"),
     "negative eta": Wrong(lambda _: Corral(SPACE, eta=-1.0), "eta must be at least 1e-300; got -1.0"),
@@ -342,7 +344,7 @@ CONSTRUCTORS: dict[str, Wrong] = {
     "change 1.5": Wrong(lambda _: Linear(change=1.5), "change must be a whole number of at least 0; got 1.5"),  # type: ignore[arg-type]
     "fixed": Wrong(lambda _: Linear(fixed="yes"), "fixed must be True or False; got 'yes'"),  # type: ignore[arg-type]
     # specs
-    "unknown name": Wrong(lambda _: find(TUNERS, "exp9"), "no 'exp9' is registered; there are .*, TwoLayer"),
+    "unknown name": Wrong(lambda _: find(TUNERS, "exp9"), "no 'exp9' is registered; there are .*, Uniform"),
     "unknown argument": Wrong(
         lambda _: build(POLICIES, {"name": "LinUCB", "dim": 2, "gamma": 1}),
         "LinUCB has the parameters dim, .*; got 'gamma'",

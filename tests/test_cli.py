@@ -99,7 +99,7 @@ MISTAKES = [
     (["run", "--policy", "LinUBC"], "no 'LinUBC' is registered; there are LinTS, LinUCB, SGDTS, UCBGLM"),
     (
         ["run", "--tuner", "Magic"],
-        "no 'Magic' is registered; there are Corral, Fixed, OP, Syndicated, Theory, TwoLayer",
+        "no 'Magic' is registered; there are Corral, Fixed, OP, Syndicated, Theory, TwoLayer, Uniform",
     ),
     (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Linear, Logistic, MovieLens"),
     (["run", "--set", "alpha"], "--set takes NAME=VALUE"),

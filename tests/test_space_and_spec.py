@@ -96,7 +96,7 @@ def test_registered_takes_proper_subclasses_and_sorts_them_by_name() -> None:
 
 def test_the_registries_hold_what_the_package_promises() -> None:
     assert {"LinTS", "LinUCB", "SGDTS", "UCBGLM"} <= POLICIES.keys()
-    assert {"Corral", "Fixed", "OP", "Syndicated", "Theory", "TwoLayer"} <= TUNERS.keys()
+    assert {"Corral", "Fixed", "OP", "Syndicated", "Theory", "TwoLayer", "Uniform"} <= TUNERS.keys()
     assert {"Linear", "Logistic"} <= ENVIRONMENTS.keys()
 
 

@@ -8,5 +8,6 @@ from syndicated.tuners.op import OP as OP
 from syndicated.tuners.syndicated import Syndicated as Syndicated
 from syndicated.tuners.theory import Theory as Theory
 from syndicated.tuners.twolayer import TwoLayer as TwoLayer
+from syndicated.tuners.uniform import Uniform as Uniform
 
 TUNERS = registered(globals(), Tuner)
