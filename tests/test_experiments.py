@@ -19,6 +19,8 @@ from syndicated.experiments import run as runner
 from syndicated.experiments.engines import processes
 from syndicated.experiments.experiment import RESULTS_VERSION, Experiment, Task
 from syndicated.experiments.results import COLUMNS, Result, check_published, collect, interval, summary, write_table
+from syndicated.policies import POLICIES
+from syndicated.spec import Spec
 
 SMALL = Experiment(
     name="small",
@@ -142,6 +144,33 @@ def test_tuners_get_the_experiments_horizon_unless_they_say_their_own() -> None:
     own = {"name": "TwoLayer", "space": {"alpha": [1]}, "horizon": 7}
     tasks = replace(SMALL, tuners={"own": own, "TL": SMALL.tuners["TL"]}).tasks()
     assert [task.tuner["horizon"] for task in tasks[:2]] == [7, 50]
+
+
+def test_a_tuner_may_play_with_another_setting_of_the_policy() -> None:
+    plain = {"name": "LinUCB", "dim": 3, "intercept": False}
+    tasks = replace(SMALL, policies={"Theory": plain}).tasks()
+    assert [task.policy for task in tasks[:3]] == [SMALL.policy, plain, SMALL.policy]
+    same = [one.key == other.key for one, other in zip(tasks, SMALL.tasks(), strict=True)]
+    assert same[:3] == [True, False, True]
+    assert not tasks[1].agent().policy.intercept
+
+
+class _Spacious(LinUCB):
+    """A policy with a space of its own, which depends on how it was made."""
+
+    @property
+    def space(self) -> Space:
+        return Space(alpha=[0.5, self.sigma])
+
+
+def test_a_tuner_without_a_space_gets_the_policys_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "Spacious", _Spacious)
+    tuners: dict[str, Spec] = {"TL": {"name": "TwoLayer"}, "own": {"name": "TwoLayer", "space": {"alpha": [1]}}}
+    policies = [{"name": "Spacious", "dim": 3, "sigma": sigma} for sigma in (0.25, 0.125)]
+    one, other = (replace(SMALL, policy=policy, tuners=tuners).tasks() for policy in policies)
+    assert [dict(point) for point in one[0].agent().tuner.points] == [{"alpha": 0.5}, {"alpha": 0.25}]
+    assert [dict(point) for point in one[1].agent().tuner.points] == [{"alpha": 1.0}]
+    assert one[0].tuner != other[0].tuner
 
 
 def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:

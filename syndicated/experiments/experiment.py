@@ -22,7 +22,8 @@ RESULTS_VERSION = 3  # raise it when a change of the code changes what tasks giv
 class Experiment:
     """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ...
 
-    The reward of a round is learned `delay` rounds later: 0 is at once.
+    The reward of a round is learned `delay` rounds later: 0 is at once. `policies` are for tuners, by label, that play
+    with another setting of the policy than the others do.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Experiment:
     seed: int = 1
     delay: int = 0
     published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    policies: Mapping[str, Spec] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_count("horizon", self.horizon)
@@ -44,15 +46,17 @@ class Experiment:
 
     def tasks(self) -> "list[Task]":
         """One task a repeat and tuner, repeats outermost."""
-        policy = _with_horizon(POLICIES, self.policy, self.horizon)
-        tuners = {label: _with_horizon(TUNERS, spec, self.horizon) for label, spec in self.tuners.items()}
+        parts = {label: self._parts(label) for label in self.tuners}
         return [
-            Task(
-                self.name, label, repeat, self.environment, policy, tuner, self.horizon, self.seed + repeat, self.delay
-            )
+            Task(self.name, label, repeat, self.environment, *pair, self.horizon, self.seed + repeat, self.delay)
             for repeat in range(self.repeats)
-            for label, tuner in tuners.items()
+            for label, pair in parts.items()
         ]
+
+    def _parts(self, label: str) -> tuple[Spec, Spec]:
+        """The policy and the tuner that play under this label, with all that decides what they do."""
+        policy = _with_horizon(POLICIES, self.policies.get(label, self.policy), self.horizon)
+        return policy, _with_space(policy, _with_horizon(TUNERS, self.tuners[label], self.horizon))
 
 
 @dataclass(frozen=True)
@@ -92,3 +96,14 @@ def _with_horizon(registry: Mapping[str, type[Any]], spec: Spec, horizon: int) -
     """The spec, with the experiment's horizon where the part takes one and does not say its own."""
     takes = "horizon" in inspect.signature(find(registry, spec["name"])).parameters
     return {"horizon": horizon, **spec} if takes else dict(spec)
+
+
+def _with_space(policy: Spec, tuner: Spec) -> Spec:
+    """The tuner's spec, with the policy's own space where the tuner takes one and does not say its own.
+
+    Said in the spec, the space is part of the task's key: another default space is another task.
+    """
+    if "space" in tuner or "space" not in inspect.signature(find(TUNERS, tuner["name"])).parameters:
+        return tuner
+    own: Any = build(POLICIES, policy)
+    return {**tuner, "space": {name: list(values) for name, values in own.space.axes.items()}}
