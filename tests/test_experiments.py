@@ -128,6 +128,15 @@ def test_a_delay_is_another_task_and_no_delay_is_the_same_as_ever() -> None:
     assert first.key == hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def test_a_task_that_is_not_watched_has_the_same_regret_and_nothing_else(tmp_path: Path) -> None:
+    watched, blind = SMALL.tasks(), replace(SMALL, watched=False).tasks()
+    assert not {task.key for task in watched} & {task.key for task in blind}
+    for seen, unseen in zip(runner.run(watched, tmp_path), runner.run(blind, tmp_path), strict=True):
+        assert (unseen["round"], unseen["regret"]) == (seen["round"], seen["regret"])
+        assert unseen["trace"] == []
+        assert np.isnan([unseen["warmup"], unseen["tuning"]]).all()
+
+
 def test_the_runner_plays_with_the_delay(tmp_path: Path) -> None:
     prompt, late = (runner.run(replace(SMALL, delay=delay).tasks(), tmp_path) for delay in (0, 40))
     assert sum(curve["regret"][-1] for curve in late) > sum(curve["regret"][-1] for curve in prompt)

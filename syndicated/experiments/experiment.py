@@ -23,7 +23,8 @@ class Experiment:
     """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ...
 
     The reward of a round is learned `delay` rounds later: 0 is at once. `policies` are for tuners, by label, that play
-    with another setting of the policy than the others do.
+    with another setting of the policy than the others do. Not `watched`, a run is faster, and says nothing of its
+    tuner's probabilities and of the parts of its regret.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Experiment:
     repeats: int = 10
     seed: int = 1
     delay: int = 0
+    watched: bool = True
     published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     policies: Mapping[str, Spec] = field(default_factory=dict)
 
@@ -46,9 +48,9 @@ class Experiment:
 
     def tasks(self) -> "list[Task]":
         """One task a repeat and tuner, repeats outermost."""
-        parts = {label: self._parts(label) for label in self.tuners}
+        parts, how = {label: self._parts(label) for label in self.tuners}, (self.delay, self.watched)
         return [
-            Task(self.name, label, repeat, self.environment, *pair, self.horizon, self.seed + repeat, self.delay)
+            Task(self.name, label, repeat, self.environment, *pair, self.horizon, self.seed + repeat, *how)
             for repeat in range(self.repeats)
             for label, pair in parts.items()
         ]
@@ -72,11 +74,13 @@ class Task:
     horizon: int
     seed: int
     delay: int = 0
+    watched: bool = True
 
     @property
     def key(self) -> str:
-        """The same for tasks that give the same result, and for no others; a delay of 0 leaves no trace in it."""
-        names = ["environment", "policy", "tuner", "horizon", "seed"] + ["delay"] * (self.delay > 0)
+        """The same for tasks that give the same result, and for no others. What is as ever leaves no trace."""
+        names = ["environment", "policy", "tuner", "horizon", "seed"]
+        names += ["delay"] * (self.delay > 0) + ["watched"] * (not self.watched)
         what = {name: getattr(self, name) for name in names}
         text = json.dumps({"version": RESULTS_VERSION, **what})
         return hashlib.sha256(text.encode()).hexdigest()[:24]

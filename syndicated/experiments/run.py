@@ -26,7 +26,10 @@ POINTS = 200  # how many rounds of a curve are kept
 
 
 class Curve(TypedDict):
-    """What is kept of a task, at `POINTS` rounds: cumulative regret and its parts, and the tuner's probabilities."""
+    """What is kept of a task, at `POINTS` rounds: cumulative regret and its parts, and the tuner's probabilities.
+
+    Of a task that was not watched, the parts are NaN and there are no probabilities.
+    """
 
     round: list[int]
     regret: list[float]
@@ -70,17 +73,17 @@ def perform(task: Task) -> Curve:
     kept = np.unique(np.linspace(1, task.horizon, min(POINTS, task.horizon)).round().astype(int))
     try:
         agent = task.agent()
-        watch = Watch(agent, task.horizon, kept)
+        watch = Watch(agent, task.horizon, kept) if task.watched else None
         regret = play(task.world(), agent, task.horizon, task.seed, watch, task.delay)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
-    warmup, tuning = watch.split(regret)
+    warmup, tuning = watch.split(regret) if watch else np.full((2, task.horizon), np.nan)
     return Curve(
         round=kept.tolist(),
         regret=np.cumsum(regret)[kept - 1].tolist(),
         warmup=warmup[kept - 1].tolist(),
         tuning=tuning[kept - 1].tolist(),
-        trace=[axis.round(5).tolist() for axis in watch.trace],
+        trace=[axis.round(5).tolist() for axis in watch.trace] if watch else [],
         seconds=time.process_time() - started,
     )
 
