@@ -8,6 +8,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.run import Curve
 from syndicated.files import write
 from syndicated.streams import BOOTSTRAP, Stream
-from syndicated.types import Array
+from syndicated.types import Array, Ints
 
 COLUMNS = ("experiment", "policy", "environment", "tuner", "repeat", "seed", "round", "regret", "warmup", "tuning")
 RESAMPLES = 10_000
@@ -77,27 +78,37 @@ def _mean_trace(curves: Sequence[Curve]) -> list[Array]:
 
 
 def interval(values: Array) -> tuple[float, float]:
-    """A 95% bootstrap interval of the mean: percentiles of resampled means, taken farther out for few values.
+    """A 95% bootstrap interval of the mean."""
+    return expanded(resampled_means(values, len(values)), len(values))
+
+
+def expanded(samples: Array, n: int) -> tuple[float, float]:
+    """A 95% interval from resampled statistics of n values: percentiles, taken farther out for few values.
 
     Plain percentiles are too narrow for few values. Expanded by sqrt(n/(n-1)) and Student's t for the normal, as
     Hesterberg has it (*What teachers should know about the bootstrap*, The American Statistician 2015), they are not.
     """
-    n = len(values)
     tail = 100 * ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975)) if n > 1 else 50.0
-    low, high = np.percentile(_resampled_means(values, n), [tail, 100 - tail])
+    low, high = np.percentile(samples, [tail, 100 - tail])
     return float(low), float(high)
 
 
 def spread(values: Array, size: int) -> tuple[float, float]:
     """Where 95% of the means of `size` values like these fall."""
-    low, high = np.percentile(_resampled_means(values, size), [2.5, 97.5])
+    low, high = np.percentile(resampled_means(values, size), [2.5, 97.5])
     return float(low), float(high)
 
 
-def _resampled_means(values: Array, size: int) -> Array:
-    draws = Stream(0, BOOTSTRAP).uniforms(size * RESAMPLES)
-    means: Array = values[(draws * len(values)).astype(int).reshape(RESAMPLES, size)].mean(axis=1)
+def resampled_means(values: Array, size: int) -> Array:
+    """Means of `size` values drawn from these; the same places are drawn from all arrays of one length."""
+    means: Array = values[_places(len(values), size)].mean(axis=1)
     return means
+
+
+@cache
+def _places(n: int, size: int) -> Ints:
+    draws = Stream(0, BOOTSTRAP).uniforms(size * RESAMPLES)
+    return (draws * n).astype(int).reshape(RESAMPLES, size)
 
 
 @dataclass(frozen=True)
