@@ -3,13 +3,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo paper test bench clean
+.PHONY: demo paper scoreboard test bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
 
 paper: .venv/installed
 	$(BIN)/syndicated reproduce all --out results/paper
+
+scoreboard: .venv/installed
+	$(BIN)/syndicated scoreboard --out results/scoreboard
+	cp results/scoreboard/scoreboard.md results/scoreboard/scoreboard.svg docs/
 
 test: .venv/test
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce."""
+"""The command line: list, run, reproduce, scoreboard."""
 
 import argparse
 import inspect
@@ -26,16 +26,18 @@ import syndicated
 from syndicated import data
 from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import InputError, SyndicatedError, check_count
-from syndicated.experiments import page, paper, plots, report
+from syndicated.experiments import boardpage, boardplot, page, paper, plots, report, scoreboard
 from syndicated.experiments.engines import dask, processes
 from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.results import Result, collect, write_table
-from syndicated.experiments.run import Engine, run
+from syndicated.experiments.run import Curve, Engine, run
+from syndicated.experiments.standings import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS, Fixed
 
+Played = tuple[Experiment, list[Task], list[Curve]]
 EXAMPLES = """\
 examples:
   syndicated list
@@ -56,6 +58,9 @@ examples:
   syndicated reproduce table1 --repeats 50
   syndicated reproduce figure2 --policy LinUCB
       the paper's experiments, by default at the paper's size; ended at any time, the same command goes on
+
+  syndicated scoreboard --world linucb-paper --tuner OP
+      the standing comparison, or a part of it
 """
 
 
@@ -111,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--policy", help="only this policy's panels")
     again.set_defaults(command=_reproduce)
 
+    board = commands.add_parser("scoreboard", help="every tuner in every kind of world, and who stands where")
+    board.add_argument("--world", action="append", default=[], metavar="NAME", help="only this; may be repeated")
+    board.add_argument(
+        "--tuner", action="append", default=[], metavar="LABEL", help="only this and Syndicated; may be repeated"
+    )
+    board.set_defaults(command=_scoreboard)
+
     fetch = commands.add_parser("data", help="fetch a data set into the user's cache")
     fetch.add_argument("action", choices=["get"])
     fetch.add_argument("name", choices=["movielens-100k"])
@@ -119,18 +131,21 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_size(play)
     _add_size(again)
+    _add_size(board)
     return parser
 
 
 def _add_size(command: argparse.ArgumentParser) -> None:
     """How much is run, where, and where the results go."""
-    command.add_argument("--repeats", type=int, help="how many worlds (default: run 10, else the paper's)")
+    command.add_argument(
+        "--repeats", type=int, help="how many worlds (default: run 10, else the paper's, or the board's)"
+    )
     command.add_argument("--horizon", type=int, help="how many rounds (default 10000)")
-    command.add_argument("--seed", type=int, help="the first world's seed (default 1)")
+    command.add_argument("--seed", type=int, help="the first world's seed (default 1, of the board 1001)")
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
     command.add_argument("--engine", choices=["processes", "dask"], default="processes", help="default processes")
     command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: --jobs processes here)")
-    command.add_argument("--out", type=Path, default=Path("results"), help="folder (default results)")
+    command.add_argument("--out", "--output", type=Path, default=Path("results"), help="folder (default results)")
 
 
 def _data(options: argparse.Namespace) -> None:
@@ -199,8 +214,32 @@ def _wanted(options: argparse.Namespace, experiment: Experiment) -> bool:
     return bool(experiment.policy["name"] == policy) and options.environment in (None, place)
 
 
+def _scoreboard(options: argparse.Namespace) -> None:
+    board = scoreboard.choose(options.world, options.tuner)
+    groups = {experiment.name: group for group, experiments in board.items() for experiment in experiments}
+    started = time.perf_counter()
+    played = _play(options, [experiment for experiments in board.values() for experiment in experiments])
+    wall = time.perf_counter() - started
+    write_regrets(options.out / "scoreboard.csv", [(tasks, curves) for _, tasks, curves in played])
+    worlds = [gather(groups[experiment.name], experiment, curves) for experiment, _, curves in played]
+    file = options.out / "scoreboard.md"
+    boardpage.write_page(file, worlds, {"Time on the wall, this command": page.time_text(wall)})
+    report.print_board(_console(), worlds)
+    print(f"every regret: {file.with_suffix('.csv')}\nthe board: {file}")
+    _save(options, "scoreboard", boardplot.draw_board(worlds))
+
+
 def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:
-    """Run the experiments at the size asked for, show progress, and write the tidy table."""
+    """Run the experiments and write the tidy table of their curves."""
+    played = _play(options, experiments)
+    table = options.out / f"{name}.csv"
+    write_table(table, [(tasks, curves) for _, tasks, curves in played])
+    print(f"every curve: {table}")
+    return [collect(experiment, curves) for experiment, _, curves in played]
+
+
+def _play(options: argparse.Namespace, experiments: Sequence[Experiment]) -> list[Played]:
+    """Run the experiments at the size asked for, and show progress."""
     asked = {key: getattr(options, key) for key in ("repeats", "horizon", "seed")}
     given = {key: value for key, value in asked.items() if value is not None}
     experiments = [replace(experiment, **given) for experiment in experiments]
@@ -216,11 +255,7 @@ def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Exper
             progress.advance(bars[task.experiment])
 
         curves = iter(run([task for each in tasks for task in each], options.out / "tasks", engine, done))
-    by_experiment = [[next(curves) for _ in each] for each in tasks]
-    table = options.out / f"{name}.csv"
-    write_table(table, list(zip(tasks, by_experiment, strict=True)))
-    print(f"every curve: {table}")
-    return [collect(e, c) for e, c in zip(experiments, by_experiment, strict=True)]
+    return [(e, t, [next(curves) for _ in t]) for e, t in zip(experiments, tasks, strict=True)]
 
 
 def _engine(options: argparse.Namespace) -> Engine:

@@ -119,6 +119,8 @@ MISTAKES = [
         ["run", "--policy", "UCB-GLM", "--repeats", "1", "--jobs", "1", "--set", "environment.noise=9"],
         "must be between 0 and 1",
     ),
+    (["scoreboard", "--world", "mars"], "the board has no world 'mars'; it has linucb-paper, "),
+    (["scoreboard", "--tuner", "magic"], "the board has no tuner 'magic'; it has Consensus, Syndicated, "),
     (
         ["reproduce", "figure2", "--policy", "SGD-TS"],
         "figure2 has no such panel; it has LinUCB, simulation; LinTS, simulation",

@@ -12,6 +12,7 @@ import pytest
 import syndicated
 from syndicated.cli import _parser, _settings
 from syndicated.environments import ENVIRONMENTS
+from syndicated.experiments import standings
 from syndicated.experiments.results import COLUMNS
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -104,9 +105,16 @@ def test_the_readme_says_where_the_demo_lands() -> None:
         assert f"`{options.out / options.what}.{suffix}`" in PAGES[0].read_text()
 
 
+def test_make_scoreboard_copies_what_the_command_writes() -> None:
+    command, copy = _recipe("scoreboard")
+    options = _parser().parse_args(command.split()[1:])
+    assert (options.world, options.tuner, options.repeats, options.horizon, options.seed) == ([], [], None, None, None)
+    assert copy == f"cp {options.out}/scoreboard.md {options.out}/scoreboard.svg docs/"
+
+
 def test_every_column_of_the_tidy_table_is_explained() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
-    assert [column for column in COLUMNS if f"`{column}`" not in page] == []
+    assert [column for column in (*COLUMNS, *standings.COLUMNS) if f"`{column}`" not in page] == []
 
 
 def test_imports_go_one_way_as_the_page_on_architecture_says() -> None:

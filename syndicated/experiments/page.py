@@ -412,14 +412,8 @@ def _reading() -> Markup:
 
 
 def _settings(sections: Sections, settings: Mapping[str, str], wall: Mapping[str, float]) -> Markup:
-    versions = {
-        "syndicated": version("syndicated"),
-        "Python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-    }
     results = [result for name in HEADINGS for result in sections.get(name, [])]
-    lines = [[name, value] for name, value in (versions | dict(settings)).items()]
+    lines = [[name, value] for name, value in (versions() | dict(settings)).items()]
     total = sum(result.seconds for result in results)
     rows = [_panel_settings(result, wall) for result in results]
     rows.append(["All", "", "", "", time_text(sum(wall.values())) if wall else "–", time_text(total)])
@@ -435,6 +429,16 @@ def _settings(sections: Sections, settings: Mapping[str, str], wall: Mapping[str
         table("Tuners", ["where", "label", "tuner"], tuners, texts=3),
         *notice,
     )
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were computed with."""
+    return {
+        "syndicated": version("syndicated"),
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
 
 
 def _is_movielens(result: Result) -> bool:

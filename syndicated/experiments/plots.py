@@ -36,6 +36,8 @@ METHODS = {
     "TwoLayer": "#0072B2",
     "Syndicated": "#D55E00",
     "Fixed": "#009E73",
+    "Uniform": "#999999",
+    "Consensus": "#6A00A8",
 }
 OTHERS = ["#56B4E9", "#009E73", "#999999", "#F0E442"]
 PARTS = {"warm-up": "#999999", "tuning": "#E69F00", "learning": "#56B4E9"}
