@@ -298,6 +298,12 @@ def test_a_wide_interval_is_not_clearly_worse() -> None:
     assert findings(worlds)[0].verdict == "holds"
 
 
+def test_few_repeats_settle_no_bar() -> None:
+    for regrets in ([0.01] * 4, [90.0] * 4):
+        found = findings([made_up(Syndicated=[1, 2, 1, 2], OP=[1, 1, 1, 1], Consensus=regrets)])
+        assert {each.verdict for each in found if each.worst} == {"not settled"}
+
+
 def test_bars_of_what_was_not_played_are_open() -> None:
     worlds = [made_up(Syndicated=[1, 2], OP=[1, 2])]
     assert {found.verdict for found in findings(worlds)} == {"not played"}

@@ -158,15 +158,19 @@ class Bar:
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a bar: the largest that was measured, and where; nothing if it was not."""
+    """What became of a bar: the largest that was measured, and where, nothing if it was not; too few repeats settle
+    no bar."""
 
     bar: Bar
     worst: tuple[str, float] | None
+    repeats: int
 
     @property
     def verdict(self) -> str:
         if self.worst is None:
             return "not played"
+        if self.repeats < FEWEST:
+            return "not settled"
         return "holds" if self.worst[1] <= self.bar.most else "does not hold"
 
 
@@ -201,7 +205,8 @@ BARS = [
 
 def findings(worlds: Sequence[World]) -> list[Finding]:
     """Every bar with the worst that was measured."""
-    return [Finding(bar, max(bar.measure(worlds), key=lambda each: each[1], default=None)) for bar in BARS]
+    fewest = min(world.experiment.repeats for world in worlds)
+    return [Finding(bar, max(bar.measure(worlds), key=lambda each: each[1], default=None), fewest) for bar in BARS]
 
 
 def write_regrets(file: Path, played: Iterable[tuple[Sequence[Task], Sequence[Curve]]]) -> None:
