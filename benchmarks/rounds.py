@@ -8,7 +8,7 @@ import numpy as np
 from floor import Floor, Rounds
 from measure import Row, Section, Side, interleave, over, ratio
 
-from syndicated import Agent, Choice, Decision, Fixed, LinUCB, Space, Syndicated, Theory
+from syndicated import Agent, Choice, Decision, Fixed, LinTS, LinUCB, Space, Syndicated, Theory
 from syndicated.agent import best
 from syndicated.environments import Environment, Linear, Logistic
 from syndicated.errors import check_arms
@@ -21,18 +21,21 @@ from syndicated.types import Array
 
 SPACE = Space(alpha=ALPHAS, lam=LAMS)
 MOST = 4.0  # what a round may cost, in floors
+TWICE = 2.0  # what one with the default tuner may cost, in rounds with Syndicated
 
 
 class Kernels(Floor):
     """The floor with the package's own kernels in place of the plain loops."""
 
     def play(self, rounds: Rounds) -> None:
-        inverses, b, thetas, G = self.inverses, self.b, self.thetas, np.zeros((len(self.b), len(self.b)))
+        inverses, thetas, d = self.inverses, self.thetas, len(self.b)
+        G, b, tallies = np.zeros((1, d, d)), np.zeros((1, d)), np.zeros((len(thetas), 4))
         out, rows, alphas = np.empty((1, len(rounds[0][0]))), np.array([1]), np.array([0.1])
+        gammas, of = np.ones(1), np.zeros(len(thetas), dtype=np.int64)
         for X, rewards in rounds:
             ucb_scores(out, X, inverses, thetas, rows, alphas)
-            arm = best(out[0], X)
-            learn_inverses(G, b, inverses, thetas, X[arm], rewards[arm])
+            arm = best(out, X)[0]
+            learn_inverses(G, b, inverses, thetas, tallies, gammas, of, X[arm], rewards[arm])
 
 
 def rounds_of(world: Environment, count: int) -> Rounds:
@@ -60,6 +63,17 @@ def against_the_floor(arms: int, dim: int, count: int, blocks: int) -> Section:
         ratio("decide + learn, intercept=False", "our kernels alone", without, kernels),
     ]
     return Section(f"One round of LinUCB with Syndicated, K={arms}, d={dim}", rows)
+
+
+def with_the_default_tuner(count: int = 40, blocks: int = 150) -> Section:
+    """Consensus asks all its candidates for their arms; Syndicated only scores the one that it drew."""
+    rows: list[Row] = []
+    for cls in (LinUCB, LinTS):
+        sides = {"Consensus": Agent(cls(dim=10), seed=1), "Syndicated": Agent(cls(dim=10), Syndicated(SPACE), seed=1)}
+        rounds = rounds_of(Linear(), count)
+        ours, theirs = interleave([partial(play, each, rounds) for each in sides.values()], blocks).T / count
+        rows.append(ratio(f"{cls.__name__}, Agent(policy)", "with Syndicated", ours, theirs, at_most=TWICE))
+    return Section("One round with the default tuner, K=100, d=10", rows)
 
 
 def part_by_part(count: int = 50, blocks: int = 300) -> Section:
@@ -95,8 +109,8 @@ def _parts(agent: Agent, arms: Sequence[Array]) -> dict[str, Side]:
     choices: list[Choice] = [tuner.choose(stream) for stream in streams]
     params = [policy.theory(0, choice.params) for choice in choices]
     points = [[each] for each in params]
-    scores = [policy.scores(X, point, streams[0])[0] for X, point in zip(arms, points, strict=True)]
-    played = [best(*each) for each in zip(scores, arms, strict=True)]
+    scores = [policy.scores(X, point, streams[0]) for X, point in zip(arms, points, strict=True)]
+    played = [int(best(*each)[0]) for each in zip(scores, arms, strict=True)]
     xs = [X[arm].copy() for X, arm in zip(arms, played, strict=True)]
     half = [0.5 for _ in t]
 
@@ -119,7 +133,11 @@ def _parts(agent: Agent, arms: Sequence[Array]) -> dict[str, Side]:
 def of_every_policy(count: int = 40, blocks: int = 50) -> Section:
     """Policies whose cost grows with t are met at the start of a run."""
     agents = {
-        name: Agent(cls(dim=10), Syndicated(Space(**{axis: CANDIDATES[axis] for axis in cls.hyper})), seed=1)
+        name: Agent(
+            cls(dim=10),
+            Syndicated(Space(**{axis: CANDIDATES[axis] for axis in cls.hyper if axis in CANDIDATES})),
+            seed=1,
+        )
         for name, cls in POLICIES.items()
     }
     title = f"Every policy with Syndicated, {count * blocks:,} rounds"

@@ -4,7 +4,7 @@ from syndicated.agent import Agent
 from syndicated.errors import DataError, InputError, StateError, SyndicatedError, TaskError
 from syndicated.policies import SGDTS, UCBGLM, LinTS, LinUCB
 from syndicated.space import Space
-from syndicated.tuners import OP, Corral, Fixed, Syndicated, Theory, TwoLayer, Uniform
+from syndicated.tuners import OP, Consensus, Corral, Fixed, Syndicated, Theory, TwoLayer, Uniform
 from syndicated.types import Choice, Decision
 
 __version__ = "0.1.0"
@@ -14,6 +14,7 @@ __all__ = [
     "UCBGLM",
     "Agent",
     "Choice",
+    "Consensus",
     "Corral",
     "DataError",
     "Decision",

@@ -31,7 +31,7 @@ from syndicated.policies import Policy
 from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
-from syndicated.tuners import Theory, Tuner
+from syndicated.tuners import Consensus, Tuner
 from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner
 
 NOTHING: Array = np.empty((0, 0))
@@ -62,13 +62,13 @@ class Agent:
         self.catalogue = None if catalogue is None else check_arms(catalogue, policy.dim).copy()
         if self.catalogue is not None:
             check_features(self.catalogue)
-        self.tuner = (tuner or Theory()).fresh()
+        self.tuner = (tuner or Consensus(policy.space)).fresh()
         for point in self.tuner.points:
             policy.check(point)
         self.policies = [policy.fresh() for _ in range(self.tuner.slots)]
-        points = [policy.theory(0, point) for point in self.tuner.points]
         for slot, copy in enumerate(self.policies):
-            copy.prepare(points if self.tuner.slots == 1 else points[slot : slot + 1], self.catalogue)
+            points = self.tuner.points if self.tuner.slots == 1 else self.tuner.points[slot : slot + 1]
+            copy.prepare(points, self.catalogue)
         self.id = secrets.token_hex(8)
         self.round = 0
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
@@ -106,7 +106,7 @@ class Agent:
         for policy in self.policies if choice is None else [self.policies[choice.slot]]:
             policy.learn(decision.x, reward, decision.params)
         if choice is not None:
-            self.tuner.learn(choice, reward, 1 / self._period)
+            self.tuner.learn(choice, reward, 1.0 if choice.allies else 1 / self._period)
         self._open.remove(decision.round)
 
     def recommend(self, arms: npt.ArrayLike) -> Ints:
@@ -114,12 +114,12 @@ class Agent:
         arms = self._check(arms)
         check_features(self._features(arms))
         period = max(0, self.round - self.warmup) // self._period
-        points = [self.policy.theory(self.round, point) for point in self.tuner.points]
-        shares = [points] if len(self.policies) == 1 else [[point] for point in points]
-        scores = [
-            policy.scores(arms, share, Stream(self.seed, POLICY, period))
-            for policy, share in zip(self.policies, shares, strict=True)
-        ]
+        points = self.tuner.points
+        shares = [points] if len(self.policies) == 1 else [(point,) for point in points]
+        scores = []
+        for policy, share in zip(self.policies, shares, strict=True):
+            params = [policy.theory(self.round, point) for point in share]
+            scores.append(policy.scores(arms, params, Stream(self.seed, POLICY, period)))
         played: Ints = np.argmax(np.concatenate(scores), axis=1)
         return played
 
@@ -147,14 +147,19 @@ class Agent:
         """Choose (at the start of a period), score, and take the best arm, the first of equals."""
         period, place = divmod(self.round - self.warmup, self._period)
         choice = self._choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
-        policy = self.policies[choice.slot]
-        params = policy.theory(self.round, choice.params)
-        features = self._features(arms)
-        arm = best(policy.scores(arms, [params], Stream(self.seed, POLICY, period))[0], features)
+        policy, features = self.policies[choice.slot], self._features(arms)
+        rivals = self.tuner.rivals(choice)
+        points = [policy.theory(self.round, point) for point in rivals or (choice.params,)]
+        played = best(policy.scores(arms, points, Stream(self.seed, POLICY, period)), features)
+        mine = choice.index[0] if rivals else 0
+        params, arm = points[mine], int(played[mine])
         if arm < 0:
             check_features(features)
             raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {params}")
-        propensity = math.prod(choice.probability)
+        if rivals:
+            allies = tuple((played == arm).nonzero()[0].tolist())
+            choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
+        propensity = choice.propensity if self._period == 1 else math.prod(choice.probability)
         return Decision(self.id, self.round, arm, self._x(arms, arm), propensity, params, choice)
 
     def state(self) -> bytes:
@@ -174,7 +179,8 @@ class Agent:
             raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
         choice = head["choice"]
         self.id, self.round = head["id"], head["round"]
-        self._choice = Choice(choice["params"], tuple(choice["index"]), tuple(choice["probability"]), choice["slot"])
+        drawn = {name: tuple(value) for name, value in choice.items() if isinstance(value, list)}
+        self._choice = Choice(choice["params"], slot=choice["slot"], **drawn)
         self._open = set(arrays["open"].tolist())
         for prefix, learner in self._parts().items():
             learner.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
@@ -192,19 +198,22 @@ class Agent:
         return {**parts, "seed": self.seed, "catalogue": catalogue}
 
 
-@compiled("i8(f8[::1], f8[:,::1])")
-def best(scores: Array, arms: Array) -> int:
-    """The place of the largest score, the first of equals; -1 if a score is not finite or that arm is huge.
+@compiled("i8[::1](f8[:,::1], f8[:,::1])")
+def best(scores: Array, arms: Array) -> Ints:
+    """The place of each row's largest score, the first of equals; -1 if a score is not finite or that arm is huge.
 
     A feature that is not finite makes its arm's score so; this spares a pass over all features.
     """
-    arm = 0
-    nothing = 0.0
-    for a in range(len(scores)):
-        nothing += 0.0 * scores[a]
-        if scores[a] > scores[arm]:
-            arm = a
-    for i in range(arms.shape[1]):
-        if abs(arms[arm, i]) > LIMIT:
-            return -1
-    return arm if nothing == 0.0 else -1
+    best = np.zeros(len(scores), dtype=np.int64)
+    for row in range(len(scores)):
+        arm = 0
+        nothing = 0.0
+        for a in range(scores.shape[1]):
+            nothing += 0.0 * scores[row, a]
+            if scores[row, a] > scores[row, arm]:
+                arm = a
+        best[row] = arm if nothing == 0.0 else -1
+        for i in range(arms.shape[1]):
+            if abs(arms[arm, i]) > LIMIT:
+                best[row] = -1
+    return best

@@ -35,7 +35,7 @@ from syndicated.experiments.standings import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import Spec, build
-from syndicated.tuners import TUNERS, Fixed
+from syndicated.tuners import TUNERS, Consensus, Fixed
 
 Played = tuple[Experiment, list[Task], list[Curve]]
 EXAMPLES = """\
@@ -170,7 +170,8 @@ def _run(options: argparse.Namespace) -> None:
     for name in options.tuner or ["Syndicated"]:
         tuner = find(TUNERS, name)
         space = settings["space"] or ({} if tuner is Fixed else candidates)
-        takes = "space" in inspect.signature(tuner).parameters
+        own = tuner is Consensus and not settings["space"]
+        takes = "space" in inspect.signature(tuner).parameters and not own
         spec = {"name": tuner.__name__, **({"space": space} if takes else {}), **settings["tuner"]}
         tuners[tuner.__name__] = spec
     experiment = Experiment(

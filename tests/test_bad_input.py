@@ -18,6 +18,7 @@ from syndicated import (
     SGDTS,
     UCBGLM,
     Agent,
+    Consensus,
     Corral,
     Fixed,
     InputError,
@@ -243,7 +244,7 @@ class Broken(LinUCB):
 def test_a_policy_that_fails_to_score_is_named() -> None:
     agent = Agent(Broken(dim=3))
     before = agent.state()
-    with pytest.raises(InputError, match=r"Broken must give finite scores; it did not with {'lam': 1.0, 'alpha': "):
+    with pytest.raises(InputError, match=r"Broken must give finite scores; it did not with {'alpha': "):
         agent.decide(ARMS)
     assert agent.state() == before
 
@@ -315,8 +316,29 @@ CONSTRUCTORS: dict[str, Wrong] = {
     # agents
     "unknown hyper-parameter": Wrong(
         lambda _: Agent(LinUCB(dim=2), Syndicated(Space(eta0=[1]))),
-        "LinUCB has the hyper-parameters alpha, lam; got 'eta0'",
+        "LinUCB has the hyper-parameters alpha, lam, intercept, memory, boldness; got 'eta0'",
     ),
+    "boldness and alpha": Wrong(
+        lambda _: Agent(LinUCB(dim=2), Syndicated(Space(boldness=[1], alpha=[1]))),
+        "boldness stands for alpha, of which one must be given; got {.*}",
+    ),
+    "a memory that was not kept": Wrong(
+        lambda _: LinUCB(dim=2).predict(np.eye(2), {"lam": 1.0, "memory": 0.5}),
+        r"a memory must be kept from the first round on, as \[1.0\]; got 0.5",
+    ),
+    "half an intercept": Wrong(
+        lambda _: Agent(LinUCB(dim=2), Syndicated(Space(intercept=[0.5, 1]))), "intercept must be 0 or 1; got 0.5"
+    ),
+    "boldness that was not prepared": Wrong(
+        lambda _: LinUCB(dim=2).theory(0, {"boldness": 1.0}),
+        "points in natural units must be prepared before the first round; got {'boldness': 1.0}",
+    ),
+    "a policy without a space, and no tuner": Wrong(
+        lambda _: Agent(Policy(dim=2)), "Policy has no candidates of its own: the agent must be given a tuner"
+    ),
+    "sharing": Wrong(lambda _: Consensus(SPACE, sharing=1), "sharing must be True or False; got 1"),  # type: ignore[arg-type]
+    "floor": Wrong(lambda _: Consensus(SPACE, floor=2.0), "floor must be between 0 and 1; got 2.0"),
+    "rate": Wrong(lambda _: Consensus(SPACE, rate=-1.0), "rate must be at least 0; got -1.0"),
     "lam 0": Wrong(
         lambda _: Agent(LinUCB(dim=2), TwoLayer(Space(lam=[0, 1]))), r"lam must be between 1e-12 and 1e\+12; got 0.0"
     ),

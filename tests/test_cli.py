@@ -99,12 +99,15 @@ MISTAKES = [
     (["run", "--policy", "LinUBC"], "no 'LinUBC' is registered; there are LinTS, LinUCB, SGDTS, UCBGLM"),
     (
         ["run", "--tuner", "Magic"],
-        "no 'Magic' is registered; there are Corral, Fixed, OP, Syndicated, Theory, TwoLayer, Uniform",
+        "no 'Magic' is registered; there are Consensus, Corral, Fixed, OP, Syndicated, Theory, TwoLayer, Uniform",
     ),
     (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Linear, Logistic, MovieLens"),
     (["run", "--set", "alpha"], "--set takes NAME=VALUE"),
     (["run", "--set", "planet.x=1"], "--set takes NAME=VALUE"),
-    (["run", "--set", "gamma=1"], "LinUCB has the hyper-parameters alpha, lam; got 'gamma'"),
+    (
+        ["run", "--set", "gamma=1"],
+        "LinUCB has the hyper-parameters alpha, lam, intercept, memory, boldness; got 'gamma'",
+    ),
     (["run", "--set", "alpha=high"], "a candidate for 'alpha' must be a number; got 'high'"),
     (["run", "--set", "lam=-1"], "lam must be between 1e-12 and 1e+12; got -1"),
     (["run", "--set", "policy.depth=3"], "LinUCB has the parameters"),

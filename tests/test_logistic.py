@@ -58,8 +58,8 @@ def fits(X: Array, y: Array, ridge: Ridge) -> Iterator[tuple[int, float, Array]]
     policy.prepare(POINTS)
     for n, (x, reward) in enumerate(zip(X, y, strict=True), start=1):
         policy.learn(x, float(reward), {})
-        for lam, theta in zip(policy.model.lams, policy.fits, strict=True):
-            yield n, float(lam), theta
+        for (lam, *_), theta in zip(policy.model.priors, policy.fits, strict=True):
+            yield n, lam, theta
 
 
 def plain_gradient(X: Array, y: Array, ridge: float, theta: Array) -> Array:

@@ -167,9 +167,9 @@ class _TakesAnything(LinUCB):
 
 
 class _NoIntercept(LinUCB):
-    @property
-    def size(self) -> int:
-        return self.dim
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        self.intercept = False
+        super().prepare(points, catalogue)
 
 
 class _PredictsOptimism(LinUCB):
@@ -326,7 +326,7 @@ def test_a_broken_part_fails_its_check(check: Callable[[Any], None]) -> None:
 def _agent(policy: type[Policy], tuner: type[Tuner], warmup: int = 0) -> Agent:
     """A small agent; short epochs, so that a policy that has them sees several."""
     short: dict[str, Any] = {"tau": 5} if "tau" in inspect.signature(policy).parameters else {}
-    chosen = checks.on_space(tuner)(Space(**{name: [0.3, 1.0] for name in policy.hyper}))
+    chosen = checks.on_space(tuner)(Space(**{name: [name != "intercept" and 0.3, 1.0] for name in policy.hyper}))
     if warmup and "warmup" in chosen.params():
         chosen = replace(chosen, warmup=warmup)  # type: ignore[call-arg]
     return Agent(policy(dim=3, **short), chosen, seed=1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from syndicated.experiments.experiment import Experiment
 from syndicated.experiments.page import spec_text, time_text, versions
-from syndicated.experiments.scoreboard import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL
+from syndicated.experiments.scoreboard import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
 from syndicated.experiments.standings import Ratio, Standing, World, findings, number, overall, standings
 from syndicated.files import write
 from syndicated.spec import Spec
@@ -170,7 +170,7 @@ def tuner_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
     """What each label stands for, and where; fixed candidates share a line."""
     where: dict[tuple[str, str], list[str]] = {}
     for e in experiments:
-        fixed = {label: spec for label, spec in e.tuners.items() if spec["name"] == "Fixed"}
+        fixed = candidates(e.tuners)
         said = {label: spec_text(spec) for label, spec in e.tuners.items() if label not in fixed}
         if fixed:
             said[BEST_FIXED] = f"the best of {len(fixed)}: {spec_text(_merged(list(fixed.values())))}"

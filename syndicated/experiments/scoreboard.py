@@ -18,21 +18,28 @@ SEED = 1001
 REPEATS, MOVIELENS_REPEATS = 20, 8
 OURS, BASE, RIVAL, BEST_FIXED = "Consensus", "Syndicated", "OP", "Best fixed"
 # What the parts of Consensus are worth: Consensus by other labels, with changed arguments of its constructor.
-ABLATIONS: dict[str, Spec] = {}
+ABLATIONS: dict[str, Spec] = {
+    "no sharing": {"name": "Consensus", "sharing": False},
+    "no baseline": {"name": "Consensus", "baseline": False},
+    "a floor of 10%": {"name": "Consensus", "floor": 0.1},
+    "fixed rate 0.05": {"name": "Consensus", "rate": 0.05},
+    "no tuner, boldness 2": {"name": "Fixed", "space": {"boldness": [2]}},
+    "Syndicated on our space": {"name": "Syndicated", "space": {"boldness": [1, 2, 4]}},
+}
 # Where they play: in one world of each kind, so that the board is done in an hour.
-ABLATED = ("linucb-intercept", "lints-intercept", "fixed-paper", "ucbglm-paper", "movielens-linucb", "drift")
+ABLATED = ("linucb-intercept", "fixed-paper", "ucbglm-paper", "movielens-linucb", "drift")
 
 _PAPER = {experiment.name: experiment for experiment in [*TABLE1, *FIGURE2, *FIGURE3]}
 _EXPLORE = {"alpha": ALPHAS, "lam": LAMS}
 # By policy: what all tuners tune, the one hyper-parameter of OP, Corral and TL, and the fixed candidates.
 _SPACES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
-    "LinUCB": (_EXPLORE, "alpha", _EXPLORE),
-    "LinTS": (_EXPLORE, "alpha", _EXPLORE),
+    "LinUCB": (_EXPLORE, "alpha", {"alpha": ALPHAS, "lam": [1]}),
+    "LinTS": (_EXPLORE, "alpha", {"alpha": ALPHAS, "lam": [1]}),
     "UCBGLM": (_EXPLORE, "alpha", {"alpha": ALPHAS, "lam": [1]}),
     "SGDTS": (
         {"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS},
         "eta0",
-        {"eta0": ETAS, "alpha1": ALPHAS, "alpha2": [0]},
+        {"eta0": ETAS, "alpha1": [0.1], "alpha2": [0]},
     ),
 }
 
@@ -128,6 +135,11 @@ BOARD: dict[str, list[Experiment]] = {
 }
 
 
+def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
+    """The fixed candidates among them, of which the best in hindsight is shown."""
+    return {label: spec for label, spec in tuners.items() if spec["name"] == "Fixed" and label not in ABLATIONS}
+
+
 def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
     """The board, or of it these worlds and these tuners with the one that all are compared with."""
     _check("world", worlds, [each.name for group in BOARD.values() for each in group])
@@ -142,7 +154,7 @@ def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[s
 def labels() -> list[str]:
     """The tuners of the board; the fixed candidates stand as one."""
     every = next(iter(BOARD.values()))[0].tuners
-    return [*(label for label, spec in every.items() if spec["name"] != "Fixed"), BEST_FIXED, *ABLATIONS]
+    return [*(label for label in every if label not in candidates(every)), BEST_FIXED, *ABLATIONS]
 
 
 def _check(what: str, given: Collection[str], known: Collection[str]) -> None:
@@ -153,7 +165,7 @@ def _check(what: str, given: Collection[str], known: Collection[str]) -> None:
 
 def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
     def wanted(label: str, spec: Spec) -> bool:
-        return label in (BASE, *tuners) or (spec["name"] == "Fixed" and BEST_FIXED in tuners)
+        return label in (BASE, *tuners) or (label in candidates({label: spec}) and BEST_FIXED in tuners)
 
     kept = {label: spec for label, spec in experiment.tuners.items() if not tuners or wanted(label, spec)}
     return replace(experiment, tuners=kept)

@@ -20,7 +20,7 @@ from syndicated.experiments.claims import FEWEST
 from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.results import expanded, resampled_means
 from syndicated.experiments.run import Curve
-from syndicated.experiments.scoreboard import BASE, BEST_FIXED, OURS, RIVAL
+from syndicated.experiments.scoreboard import BASE, BEST_FIXED, OURS, RIVAL, candidates
 from syndicated.files import write
 from syndicated.types import Array
 
@@ -89,7 +89,7 @@ def gather(group: str, experiment: Experiment, curves: Sequence[Curve]) -> World
     for task, curve in zip(experiment.tasks(), curves, strict=True):
         own[task.tuner_name].append(curve["regret"][-1])
     regrets = {label: np.array(values) for label, values in own.items()}
-    fixed = [label for label, spec in experiment.tuners.items() if spec["name"] == "Fixed"]
+    fixed = list(candidates(experiment.tuners))
     best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
     shown = {label: values for label, values in regrets.items() if label not in fixed}
     seconds = sum(curve["seconds"] for curve in curves)

@@ -12,6 +12,8 @@ import numpy as np
 from syndicated.compiled import compiled
 from syndicated.types import Array, Ints
 
+RECENT = 0.999  # what a round leaves of the evidence for a prior: worlds change
+
 
 @compiled("f8[::1](f8[::1], i8)")
 def extend(x: Array, size: int) -> Array:
@@ -124,21 +126,21 @@ def ucb_scores_by_number(
                     out[n, a] = mean[arms[a]] + alphas[n] * math.sqrt(max(squared[row, arms[a]], 0.0))
 
 
-@compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1])")
-def update_squares(squared: Array, catalogue: Array, inverses: Array, x: Array) -> None:
-    """x_a' V⁻¹ x_a of a catalogue as they will be after V += x x', for every penalty:
+@compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1], i8[::1], f8[::1])")
+def update_squares(squared: Array, catalogue: Array, inverses: Array, gammas: Array, of: Ints, x: Array) -> None:
+    """x_a' V⁻¹ x_a of a catalogue as they will be after V becomes gamma V + x x', for every row.
 
-    (V + x x')⁻¹ = V⁻¹ - u u' / (1 + x'u) with u = V⁻¹ x, so that each loses (x_a'u)² / (1 + x'u).
+    With u = V⁻¹ x the new inverse is (V⁻¹ - u u' / (gamma + x'u)) / gamma.
     """
     x = extend(x, len(catalogue))
     for row in range(len(inverses)):
-        u = dot(inverses[row], x)
-        scale = 1.0
+        gamma, u = gammas[of[row]], dot(inverses[row], x)
+        scale = gamma
         for i in range(len(x)):
             scale += u[i] * x[i]
         along = dot(catalogue, u)
         for a in range(len(along)):
-            squared[row, a] -= along[a] * along[a] / scale
+            squared[row, a] = (squared[row, a] - along[a] * along[a] / scale) / gamma
 
 
 @compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1])")
@@ -154,72 +156,110 @@ def ts_scores(out: Array, arms: Array, factors: Array, thetas: Array, rows: Ints
                     out[n, a] = mean[a] + alphas[n] * noise[a]
 
 
-@compiled("void(f8[:,::1], f8[::1], f8[::1], f8)")
-def add(G: Array, b: Array, x: Array, reward: float) -> None:
-    """G += x x' and b += x r."""
-    for i in range(len(b)):
-        b[i] += reward * x[i]
-        for j in range(len(b)):
-            G[i, j] += x[i] * x[j]
+@compiled("void(f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8)")
+def add(G: Array, b: Array, gammas: Array, x: Array, reward: float) -> None:
+    """G = gamma G + x x' and b = gamma b + x r, for every gamma."""
+    for k in range(len(gammas)):
+        for i in range(len(x)):
+            b[k, i] = gammas[k] * b[k, i] + reward * x[i]
+            for j in range(len(x)):
+                G[k, i, j] = gammas[k] * G[k, i, j] + x[i] * x[j]
 
 
-@compiled("f8(f8[:,:,::1], f8[::1])")
-def update_inverses(inverses: Array, x: Array) -> float:
-    """V⁻¹ after V += x x' (Sherman and Morrison), for every penalty.
+@compiled("f8(f8[:,::1], f8[::1], f8)")
+def update_inverse(inverse: Array, x: Array, gamma: float) -> float:
+    """V⁻¹ after V becomes gamma V + x x' (Sherman and Morrison); gives 1 + x' V⁻¹ x of before."""
+    u = np.empty(len(x))
+    scale = gamma
+    for i in range(len(x)):
+        u[i] = 0.0
+        for j in range(len(x)):
+            u[i] += inverse[i, j] * x[j]
+        scale += u[i] * x[i]
+    for i in range(len(x)):
+        for j in range(len(x)):
+            inverse[i, j] = (inverse[i, j] - u[i] * u[j] / scale) / gamma
+    return scale + (1.0 - gamma)
+
+
+@compiled("f8(f8[:,::1], f8[::1], f8)")
+def update_factor(C: Array, x: Array, gamma: float) -> float:
+    """C after V becomes gamma V + x x', one Givens rotation a column; gives 1 + x' V⁻¹ x of before."""
+    u = solve_lower(C, x)
+    scale = 1.0
+    for i in range(len(x)):
+        scale += u[i] * u[i]
+        u[i] = x[i]
+    root = math.sqrt(gamma)
+    for k in range(len(x)):
+        was = root * C[k, k]
+        r = math.hypot(was, u[k])
+        c, s = r / was, u[k] / was
+        C[k, k] = r
+        for i in range(k + 1, len(x)):
+            C[i, k] = (root * C[i, k] + s * u[i]) / c
+            u[i] = c * u[i] - s * C[i, k]
+    return scale
+
+
+@compiled("void(f8[::1], f8, f8, f8)")
+def tally(sums: Array, error: float, scale: float, gamma: float) -> None:
+    """How far off a prediction was, in units of what its uncertainty explains: see `Ridge.tallies`."""
+    square = error * error / scale
+    sums[0] = gamma * sums[0] + square
+    sums[1] = gamma * sums[1] + 1.0
+    sums[2] = RECENT * sums[2] + square
+    sums[3] = RECENT * sums[3] + math.log(scale)
+
+
+@compiled("f8(f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8)")
+def learn_inverses(
+    G: Array, b: Array, inverses: Array, thetas: Array, tallies: Array, gammas: Array, of: Ints, x: Array, reward: float
+) -> float:
+    """One observation into the statistics, the tallies, the inverses and theta = V⁻¹ b.
 
     Gives the largest 1 + x' V⁻¹ x: of the digits of V⁻¹ along x, that many powers of ten are lost.
     """
-    u = np.empty(len(x))
+    x = extend(x, b.shape[1])
+    add(G, b, gammas, x, reward)
     largest = 1.0
-    for row in range(len(inverses)):
-        V = inverses[row]
-        scale = 1.0
+    for row in range(len(thetas)):
+        theta, gamma, error = thetas[row], gammas[of[row]], reward
         for i in range(len(x)):
-            u[i] = 0.0
-            for j in range(len(x)):
-                u[i] += V[i, j] * x[j]
-            scale += u[i] * x[i]
+            error -= theta[i] * x[i]
+        scale = update_inverse(inverses[row], x, gamma)
+        tally(tallies[row], error, scale, gamma)
         largest = max(largest, scale)
         for i in range(len(x)):
+            theta[i] = 0.0
             for j in range(len(x)):
-                V[i, j] -= u[i] * u[j] / scale
+                theta[i] += inverses[row, i, j] * b[of[row], j]
     return largest
 
 
-@compiled("void(f8[:,:,::1], f8[::1])")
-def update_factors(factors: Array, x: Array) -> None:
-    """C after V += x x', for every penalty: one Givens rotation a column."""
-    for row in range(len(factors)):
-        C, u = factors[row], x.copy()
-        for k in range(len(x)):
-            r = math.hypot(C[k, k], u[k])
-            c, s = r / C[k, k], u[k] / C[k, k]
-            C[k, k] = r
-            for i in range(k + 1, len(x)):
-                C[i, k] = (C[i, k] + s * u[i]) / c
-                u[i] = c * u[i] - s * C[i, k]
-
-
-@compiled("f8(f8[:,::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
-def learn_inverses(G: Array, b: Array, inverses: Array, thetas: Array, x: Array, reward: float) -> float:
-    """One observation into the statistics, the inverses and theta = V⁻¹ b; what `update_inverses` gives."""
-    x = extend(x, len(b))
-    add(G, b, x, reward)
-    lost = update_inverses(inverses, x)
+@compiled("f8(f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8)")
+def learn_factors(
+    G: Array, b: Array, factors: Array, thetas: Array, tallies: Array, gammas: Array, of: Ints, x: Array, reward: float
+) -> float:
+    """As `learn_inverses`, for factors; rotations lose no digits."""
+    x = extend(x, b.shape[1])
+    add(G, b, gammas, x, reward)
     for row in range(len(thetas)):
-        for i in range(len(b)):
-            thetas[row, i] = 0.0
-            for j in range(len(b)):
-                thetas[row, i] += inverses[row, i, j] * b[j]
-    return lost
-
-
-@compiled("f8(f8[:,::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
-def learn_factors(G: Array, b: Array, factors: Array, thetas: Array, x: Array, reward: float) -> float:
-    """One observation into the statistics, the factors and theta = V⁻¹ b; rotations lose no digits."""
-    x = extend(x, len(b))
-    add(G, b, x, reward)
-    update_factors(factors, x)
-    for row in range(len(thetas)):
-        thetas[row] = solve_upper(factors[row], solve_lower(factors[row], b))
+        theta, gamma, error = thetas[row], gammas[of[row]], reward
+        for i in range(len(x)):
+            error -= theta[i] * x[i]
+        tally(tallies[row], error, update_factor(factors[row], x, gamma), gamma)
+        thetas[row] = solve_upper(factors[row], solve_lower(factors[row], b[of[row]]))
     return 1.0
+
+
+@compiled("i8(f8[:,::1], i8)")
+def evidence(tallies: Array, count: int) -> int:
+    """The row under which what was seen lately is likeliest: the largest -1/2 [n log(Σ e²/(1+w) / n) + Σ log(1+w)]."""
+    best, most = 0, -np.inf
+    n = (1.0 - RECENT ** max(count, 1)) / (1.0 - RECENT)
+    for row in range(len(tallies)):
+        value = -0.5 * (n * math.log(max(tallies[row, 2], 1e-300) / n) + tallies[row, 3])
+        if value > most:
+            best, most = row, value
+    return best

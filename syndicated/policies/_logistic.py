@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from syndicated.compiled import compiled
-from syndicated.policies._kernels import update_inverses
+from syndicated.policies._kernels import update_inverse
 from syndicated.types import Array
 
 TOLERANCE = 1e-6  # of the gradient's largest entry
@@ -111,7 +111,7 @@ def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Arr
     x = X[len(y) - 1]
     p = sigmoid(np.dot(x, theta))
     g += (p - y[len(y) - 1]) * x
-    update_inverses(inverse.reshape((1, len(g), len(g))), math.sqrt(p * (1.0 - p)) * x)
+    update_inverse(inverse, math.sqrt(p * (1.0 - p)) * x, 1.0)
     before, size = theta.copy(), _largest(g)
     for _ in range(QUICK_STEPS):
         step, last = -(inverse @ g), g.copy()

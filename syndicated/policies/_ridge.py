@@ -1,15 +1,17 @@
-"""Ridge regression under several penalties at once, and what the policies that stand on it share."""
+"""Ridge regression under several priors at once, and what the policies that stand on it share."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from syndicated.errors import LIMIT, check_number
+from syndicated.errors import LIMIT, InputError, check_number
 from syndicated.policies._kernels import (
     dot,
+    evidence,
     learn_factors,
     learn_inverses,
     squares,
@@ -18,15 +20,32 @@ from syndicated.policies._kernels import (
     update_squares,
 )
 from syndicated.policies.base import Policy
+from syndicated.space import Space
 from syndicated.types import Arms, Array, Ints, Learner, Params
 
 REFRESH = 1000  # observations after which inverses and factors are computed anew from G, against drift
+MOST_FORGOTTEN = 0.5  # what forgetting may leave of the penalty before they are
 MOST_LOST = 1e8  # what one rank-one update may cost in precision before they are computed anew at once
 LEAST_SEEN = 1e-14  # of the trace of G: a smaller penalty would be rounded away, and V might be singular
+OFF = 1e200  # the penalty of an intercept that is not there
+LAMS, MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
+
+
+class Prior(NamedTuple):
+    """What is believed before the data: the penalty, whether there is an intercept, what a round leaves of the past.
+
+    theta = V⁻¹ b,   V = lam I + Σ memory^(age) x x',   b = Σ memory^(age) x r
+
+    Forgetting takes lam along until V is computed anew, which is before half of it is gone.
+    """
+
+    lam: float
+    intercept: float = 1.0
+    memory: float = 1.0
 
 
 class Rows(NamedTuple):
-    """For each of several penalties V⁻¹ (or its factor), theta, and x' V⁻¹ x of a catalogue; the row of each point."""
+    """For each of several priors V⁻¹ (or its factor), theta, and x' V⁻¹ x of a catalogue; the row of each point."""
 
     stack: Array
     thetas: Array
@@ -36,54 +55,89 @@ class Rows(NamedTuple):
 
 @dataclass(eq=False)
 class Ridge(Learner):
-    """The shared model: G, b, and for each kept penalty V⁻¹ (or the C with C C' = V) and theta = V⁻¹ b.
+    """The shared model: for each kept prior V⁻¹ (or the C with C C' = V), theta = V⁻¹ b, and how well it predicted.
 
-    With a catalogue of arms the inverses come with x' V⁻¹ x of each, kept up to date in O(N d) a penalty.
+    `G` and `b` are kept once for each memory. `tallies` hold, for each prior and over all observations before they were
+    learned, e = r - x'theta and w = x' V⁻¹ x:   Σ e²/(1 + w) and the count, both forgetting as the prior does, for the
+    noise; Σ e²/(1 + w) and Σ log(1 + w), forgetting slowly, for the evidence. With a catalogue of arms the inverses
+    come with x' V⁻¹ x of each, kept up to date in O(N d) a prior.
     """
 
-    size: int
+    dim: int
+    intercept: bool
     factored: bool = False
     G: Array = field(init=False)
     b: Array = field(init=False)
-    lams: Array = field(init=False)
     stack: Array = field(init=False)
     thetas: Array = field(init=False)
     squared: Array = field(init=False)
+    tallies: Array = field(init=False)
+    best: int = field(init=False, default=0)
     count: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.G, self.b = np.zeros((self.size, self.size)), np.zeros(self.size)
+        self.size = self.dim + self.intercept
         self.keep([], np.zeros((self.size, 0)))
 
-    def keep(self, lams: Sequence[float], catalogue: Array) -> None:
-        """From now on hold an inverse or factor for each of these penalties, for the arms of this catalogue."""
-        self.lams = np.unique(np.array(lams, dtype=np.float64))
+    def keep(self, priors: Sequence[Prior], catalogue: Array) -> None:
+        """Before the first observation: hold an inverse or factor for each of these, for the arms of this catalogue."""
+        self.priors = sorted(set(priors))
+        self._memories = sorted({prior.memory for prior in self.priors} | {1.0})
+        self._gammas = np.array(self._memories)
+        self._of_memory = np.array([self._memories.index(prior.memory) for prior in self.priors], dtype=np.int64)
+        fade = math.log(MOST_FORGOTTEN) / min(-1e-9, math.log(self._memories[0]))
+        self._refresh = max(1, min(REFRESH, math.floor(fade)))
         self._catalogue = catalogue
-        self.stack, self.thetas, self.squared = self._build(self.lams)
-        self._places: dict[tuple[float, ...], Ints] = {}
+        self._places: dict[tuple[Prior, ...], Ints] = {}
+        self.G = np.zeros((len(self._memories), self.size, self.size))
+        self.b = np.zeros((len(self._memories), self.size))
+        self.tallies, self.best = np.zeros((len(self.priors), 4)), 0
+        self.stack, self.thetas, self.squared = self._build(self.priors)
 
-    def select(self, lams: Sequence[float]) -> Rows:
-        """What is held for the penalties asked for; others than the kept are built."""
-        key = tuple(lams)
+    def select(self, priors: Sequence[Prior]) -> Rows:
+        """What is held for the priors asked for; others than the kept are built."""
+        key = tuple(priors)
         if key not in self._places:
-            if not set(key) <= set(self.lams.tolist()):
-                return Rows(*self._build(np.array(lams)), np.arange(len(lams)))
-            self._places[key] = np.searchsorted(self.lams, key)
+            if not set(key) <= set(self.priors):
+                return Rows(*self._build(key), np.arange(len(key)))
+            self._places[key] = np.array([self.priors.index(prior) for prior in key], dtype=np.int64)
         return Rows(self.stack, self.thetas, self.squared, self._places[key])
+
+    def noise(self, row: int) -> float:
+        """The noise as this prior's one-step errors show it; 1 as long as there was none."""
+        errors, count = self.tallies[row, 0], self.tallies[row, 1]
+        return math.sqrt(errors / count) if errors > 0 else 1.0
+
+    def likeliest(self, given: Params) -> int:
+        """The row with the most evidence among those whose prior has the given values."""
+        rows = [row for row, prior in enumerate(self.priors) if prior._asdict().items() >= _prior(given).items()]
+        if not rows:
+            raise InputError(f"points in natural units must be prepared before the first round; got {dict(given)}")
+        return rows[evidence(self.tallies[rows], self.count)]
 
     def learn(self, x: Array, reward: float) -> None:
         self.count += 1
         if self.squared.size:
-            update_squares(self.squared, self._catalogue, self.stack, x)
+            update_squares(self.squared, self._catalogue, self.stack, self._gammas, self._of_memory, x)
         update = learn_factors if self.factored else learn_inverses
-        lost = update(self.G, self.b, self.stack, self.thetas, x, reward)
-        if self.count % REFRESH == 0 or not lost < MOST_LOST:
-            self.stack, self.thetas, self.squared = self._build(self.lams)
+        statistics = self.G, self.b, self.stack, self.thetas, self.tallies
+        lost = update(*statistics, self._gammas, self._of_memory, x, reward)
+        self.best = evidence(self.tallies, self.count)
+        if self.count % self._refresh == 0 or not lost < MOST_LOST:
+            self.stack, self.thetas, self.squared = self._build(self.priors)
 
-    def _build(self, lams: Array) -> tuple[Array, Array, Array]:
-        seen = np.maximum(lams, LEAST_SEEN * np.trace(self.G))
-        V = seen[:, None, None] * np.eye(self.size) + self.G
-        thetas = np.linalg.solve(V, np.broadcast_to(self.b[:, None], (len(V), self.size, 1)))[:, :, 0]
+    def _build(self, priors: Sequence[Prior]) -> tuple[Array, Array, Array]:
+        unknown = {prior.memory for prior in priors} - set(self._memories)
+        if unknown:
+            raise InputError(f"a memory must be kept from the first round on, as {self._memories}; got {min(unknown)}")
+        of = [self._memories.index(prior.memory) for prior in priors]
+        V, b = self.G[of], self.b[of]
+        for row, prior in enumerate(priors):
+            seen = max(prior.lam, LEAST_SEEN * np.trace(V[row]))
+            V[row] += seen * np.eye(self.size)
+            if self.intercept and not prior.intercept:
+                V[row, -1, -1] = OFF
+        thetas = np.linalg.solve(V, b[:, :, None])[:, :, 0]
         stack = np.linalg.cholesky(V) if self.factored else np.linalg.inv(V)
         squared = np.zeros((len(V), 0 if self.factored else self._catalogue.shape[1]))
         for row in range(len(V) if squared.size else 0):
@@ -91,19 +145,35 @@ class Ridge(Learner):
         return np.ascontiguousarray(stack), np.ascontiguousarray(thetas), squared
 
 
+def _prior(given: Params) -> dict[str, float]:
+    return {name: given[name] for name in Prior._fields if name in given}
+
+
 @dataclass(kw_only=True, eq=False)
 class RidgePolicy(Policy):
-    """A policy that explores at rate `alpha` along the confidence ellipsoid of a ridge model with penalty `lam`.
+    """A policy that explores at rate `alpha` along the confidence ellipsoid of a ridge model.
 
-    `delta` (the error probability), `S` (a bound on |theta|) and `L` (one on |x|) enter the theoretical value only:
+    The model has the penalty `lam`, an `intercept` or none, and the `memory` that a round leaves of what was before.
+    `delta` (the error probability), `S` (a bound on |theta|) and `L` (one on |x|) enter the theoretical alpha only:
 
         alpha(t) = sigma sqrt(d log((1 + t L²/lam) / delta)) + S sqrt(lam)      (equation 3 of the paper)
+
+    In natural units the policy estimates what theory would have to be told. `boldness` c stands for alpha = c s: c
+    standard errors, with s the noise that the model's one-step errors show. What the point leaves open of lam,
+    intercept and memory is chosen by evidence: the prior under which the rewards seen lately were most likely, each
+    predicted from those before it.
     """
 
     delta: float = 0.1
     S: float = 1.0
     L: float = 1.0
-    hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12), "lam": (1e-12, 1e12)}
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {
+        "alpha": (0.0, 1e12),
+        "lam": (1e-12, 1e12),
+        "intercept": (0.0, 1.0),
+        "memory": (0.01, 1.0),
+    }
+    natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
     factored: ClassVar[bool] = False
     model: Ridge = field(init=False, repr=False)
 
@@ -112,19 +182,50 @@ class RidgePolicy(Policy):
         check_number("delta", self.delta, low=1e-300, high=1.0)
         check_number("S", self.S, low=0.0, high=LIMIT)
         check_number("L", self.L, low=0.0, high=LIMIT)
-        self.model = Ridge(self.size, self.factored)
+        self.prepare([])
+
+    @property
+    def space(self) -> Space:
+        return Space(boldness=[1.0, 2.0, 4.0])
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
-        params = {"lam": 1.0, **given}
+        if "boldness" in given:
+            return self.estimate(given)
+        params = {"lam": 1.0, "intercept": float(self.intercept), "memory": 1.0, **given}
         if "alpha" not in params:
-            lam = params["lam"]
+            lam, size = params["lam"], self.dim + params["intercept"]
             log = math.log((1 + t * self.L**2 / lam) / self.delta)
-            params["alpha"] = self.sigma * math.sqrt(self.size * log) + self.S * math.sqrt(lam)
+            params["alpha"] = self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam)
         return params
 
+    def estimate(self, given: Params) -> dict[str, float]:
+        """Boldness in the units of what was learned so far."""
+        row = self.model.best if len(given) == 1 and self.model.priors else self.model.likeliest(given)
+        lam, intercept, memory = self.model.priors[row]
+        return {
+            "alpha": given["boldness"] * self.model.noise(row),
+            "lam": lam,
+            "intercept": intercept,
+            "memory": memory,
+        }
+
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        priors = [prior for point in points for prior in self._priors(point)]
+        self.model = Ridge(self.dim, self.intercept or any(prior.intercept for prior in priors), self.factored)
+        self.size = self.model.size
         super().prepare(points, catalogue)
-        self.model.keep([point["lam"] for point in points], self.catalogue)
+        self.model.keep(priors, self.catalogue)
+
+    def _priors(self, point: Params) -> list[Prior]:
+        """The priors that a point may play with."""
+        given = point if "boldness" in point else self.theory(0, point)
+        axes = {"lam": LAMS, "intercept": (float(self.intercept),), "memory": MEMORIES}
+        return [Prior(*values) for values in product(*((given[n],) if n in given else v for n, v in axes.items()))]
+
+    def check(self, params: Params) -> None:
+        super().check(params)
+        if params.get("intercept", 0.0) not in (0.0, 1.0):
+            raise InputError(f"intercept must be 0 or 1; got {params['intercept']}")
 
     def optimistic(self, arms: Arms, points: Sequence[Params], rows: Rows, thetas: Array) -> Array:
         """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm."""
@@ -135,8 +236,13 @@ class RidgePolicy(Policy):
             ucb_scores_by_number(out, arms, self.catalogue, rows.squared, thetas, rows.of, alphas)
         return out
 
+    def rows(self, points: Sequence[Params]) -> Rows:
+        """What the model holds for these points."""
+        default = float(self.intercept)
+        return self.model.select([Prior(p["lam"], p.get("intercept", default), p.get("memory", 1.0)) for p in points])
+
     def predict(self, arms: Arms, params: Params) -> Array:
-        rows = self.model.select([params["lam"]])
+        rows = self.rows([params])
         return dot(self.columns(arms), rows.thetas[rows.of[0]])
 
     def learn(self, x: Array, reward: float, params: Params) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from syndicated.errors import LIMIT, InputError, check_count, check_number
 from syndicated.policies._kernels import columns, take
+from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Learner, Params
 
@@ -17,14 +18,17 @@ class Policy(Learner):
     """Scores arms for given hyper-parameters and learns from (features, reward).
 
     Hyper-parameters are arguments of each round; a policy never knows that it is tuned. `hyper` names them, with
-    the least and the largest value that each may have. `intercept` adds a constant feature to the model; `sigma`, the
-    noise level, enters the theoretical values only.
+    the least and the largest value that each may have. `natural` names those in units that the policy estimates while
+    it learns, so that the same value is good in any world, with the plain ones that `theory` turns them into.
+    `intercept` adds a constant feature to the model; `sigma`, the noise level, enters the theoretical values only;
+    `size` is the model's dimension.
     """
 
     dim: int
     intercept: bool = True
     sigma: float = 0.5
     hyper: ClassVar[dict[str, tuple[float, float]]]
+    natural: ClassVar[dict[str, tuple[str, ...]]] = {}
     rewards: ClassVar[tuple[float, float]] = (-LIMIT, LIMIT)
 
     def __post_init__(self) -> None:
@@ -32,11 +36,12 @@ class Policy(Learner):
         check_number("sigma", self.sigma, low=0.0, high=LIMIT)
         if not isinstance(self.intercept, bool):
             raise InputError(f"intercept must be True or False; got {self.intercept!r}")
+        self.size = self.dim + self.intercept
 
     @property
-    def size(self) -> int:
-        """The model's dimension: the features, and the intercept if there is one."""
-        return self.dim + self.intercept
+    def space(self) -> Space:
+        """The candidates that a tuner gets if nobody says others: good in any world, and none of them greedy."""
+        raise InputError(f"{type(self).__name__} has no candidates of its own: the agent must be given a tuner")
 
     @property
     def period(self) -> int:
@@ -77,8 +82,11 @@ class Policy(Learner):
 
     def check(self, params: Params) -> None:
         """Refuse hyper-parameters that this policy does not have, and values that they cannot take."""
+        known = self.hyper | dict.fromkeys(self.natural, (1e-12, 1e12))
         for name, value in params.items():
-            if name not in self.hyper:
-                known = ", ".join(self.hyper)
-                raise InputError(f"{type(self).__name__} has the hyper-parameters {known}; got {name!r}")
-            check_number(name, value, *self.hyper[name])
+            if name not in known:
+                raise InputError(f"{type(self).__name__} has the hyper-parameters {', '.join(known)}; got {name!r}")
+            check_number(name, value, *known[name])
+            twice = set(self.natural.get(name, ())) & params.keys()
+            if twice:
+                raise InputError(f"{name} stands for {min(twice)}, of which one must be given; got {dict(params)}")

@@ -15,6 +15,7 @@ import numpy as np
 
 from syndicated.policies._kernels import ts_scores
 from syndicated.policies._ridge import RidgePolicy
+from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
@@ -30,8 +31,12 @@ class LinTS(RidgePolicy):
 
     factored: ClassVar[bool] = True
 
+    @property
+    def space(self) -> Space:
+        return Space(boldness=[0.5, 1.0, 2.0])
+
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows = self.model.select([point["lam"] for point in points])
+        rows = self.rows(points)
         alphas, out = np.array([point["alpha"] for point in points]), np.empty((len(points), len(arms)))
         ts_scores(out, self.columns(arms), rows.stack, rows.thetas, rows.of, alphas, rng.normals(self.size))
         return out

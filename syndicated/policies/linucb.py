@@ -24,5 +24,5 @@ class LinUCB(RidgePolicy):
     """
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows = self.model.select([point["lam"] for point in points])
+        rows = self.rows(points)
         return self.optimistic(arms, points, rows, rows.thetas)

@@ -25,6 +25,7 @@ from syndicated.errors import check_count
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import gradient, newton
 from syndicated.policies.base import Policy
+from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
@@ -39,6 +40,10 @@ class SGDTS(Policy):
     `tau` is the length of an epoch: by default 10 floor(max(log horizon, dim)), the paper's. `horizon` enters
     that and the theoretical alpha1 only. There is no theory for eta0: the paper calls it intractable, we take 1.
 
+    In natural units, I = tau v m is what an epoch tells about a coordinate of theta: v is the mean squared error of the
+    predictions so far (about p(1 - p)), m the mean square of a feature. `stride` s stands for eta0 = s/I, a Newton step
+    at s = 1; `boldness` c for alpha1 = c/sqrt(2 I) and alpha2 = 0, the standard error at c = 1.
+
     >>> policy = SGDTS(dim=2, tau=2)
     >>> policy.period, policy.warmup
     (2, 2)
@@ -51,12 +56,14 @@ class SGDTS(Policy):
         "alpha1": (0.0, 1e12),
         "alpha2": (0.0, 1e12),
     }
+    natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha1", "alpha2"), "stride": ("eta0",)}
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)
     start: Array = field(init=False, repr=False)
     theta: Array = field(init=False, repr=False)
     mean: Array = field(init=False, repr=False)
+    sums: Array = field(init=False, repr=False)
     count: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
@@ -66,6 +73,11 @@ class SGDTS(Policy):
             check_count("tau", self.tau)
         self.X, self.y = np.zeros((self.period, self.size)), np.zeros(self.period)
         self.start, self.theta, self.mean = (np.zeros(self.size) for _ in range(3))
+        self.sums = np.zeros(2)
+
+    @property
+    def space(self) -> Space:
+        return Space(boldness=[0.25, 0.5, 1.0], stride=[1.0, 3.0, 10.0])
 
     @property
     def period(self) -> int:
@@ -77,13 +89,24 @@ class SGDTS(Policy):
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
         """g1(j) = sigma sqrt(d/2 log(1 + 2 j tau/d) + 2 log T) and g2(j) = (tau/eta0) sqrt(1 + log j)."""
-        params = {"eta0": 1.0, **given}
+        params = self._plain(given)
         j, tau, d = max(1, t // self.period), self.period, self.size
         if "alpha1" not in params:
             log = d / 2 * math.log(1 + 2 * j * tau / d) + 2 * math.log(self.horizon)
             params["alpha1"] = self.sigma * math.sqrt(log)
         if "alpha2" not in params:
             params["alpha2"] = tau / params["eta0"] * math.sqrt(1 + math.log(j))
+        return params
+
+    def _plain(self, given: Params) -> dict[str, float]:
+        """The given hyper-parameters, natural ones in the units of what was learned so far."""
+        params = {"eta0": 1.0, **given}
+        errors, squares = np.maximum(self.sums, 1e-12) / self.count if self.count else (0.25, 1.0)
+        information = self.period * errors * squares
+        if "boldness" in params:
+            params |= {"alpha1": params.pop("boldness") / math.sqrt(2 * information), "alpha2": 0.0}
+        if "stride" in params:
+            params["eta0"] = params.pop("stride") / information
         return params
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
@@ -105,6 +128,8 @@ class SGDTS(Policy):
             self.theta, self.mean = self._step(params["eta0"])
         place = self.count % self.period
         self.X[place], self.y[place] = extend(x, self.size), reward
+        x = self.X[place]
+        self.sums += (reward - expit(x @ self.mean)) ** 2, x @ x / self.size
         self.count += 1
         if self.count == self.period:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))

@@ -18,7 +18,7 @@ from scipy.special import expit
 from syndicated.errors import InputError
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import newton, refit_all
-from syndicated.policies._ridge import RidgePolicy
+from syndicated.policies._ridge import Prior, RidgePolicy, Rows
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
@@ -28,7 +28,8 @@ class UCBGLM(RidgePolicy):
     """UCB-GLM with exploration rate `alpha` and penalty `lam`, for rewards in [0, 1].
 
     `ridge` says what `lam` means in the likelihood: itself ("lam"), or its inverse ("inverse"), which is what
-    the paper's experiments ran (scikit-learn's C = lam); in V it is always itself.
+    the paper's experiments ran (scikit-learn's C = lam); in V it is always itself. `boldness` is in units of the
+    rewards' noise, as if the linear space of the scores were that of the rewards: not a standard error.
 
     >>> policy = UCBGLM(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
@@ -37,6 +38,7 @@ class UCBGLM(RidgePolicy):
     """
 
     ridge: Literal["lam", "inverse"] = "lam"
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12), "lam": (1e-12, 1e12)}
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)
@@ -45,23 +47,28 @@ class UCBGLM(RidgePolicy):
     inverses: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.ridge not in ("lam", "inverse"):
             raise InputError(f"ridge must be 'lam' or 'inverse'; got {self.ridge!r}")
-        self.X, self.y = np.zeros((0, self.size)), np.zeros(0)
-        self.prepare([])
+        super().__post_init__()
+
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        if "boldness" in given:
+            lam = given.get("lam", 1.0)
+            row = self.model.likeliest({"lam": lam})
+            return {"alpha": given["boldness"] * self.model.noise(row), "lam": lam}
+        params = super().theory(t, given)
+        return {"alpha": params["alpha"], "lam": params["lam"]}
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
-        self.fits, self.gradients, self.inverses = self._fit(self.model.lams)
+        self.X, self.y = np.zeros((0, self.size)), np.zeros(0)
+        self.fits, self.gradients, self.inverses = self._fit(self._lams)
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        lams = [point["lam"] for point in points]
-        return self.optimistic(arms, points, self.model.select(lams), self._thetas(lams))
+        return self.optimistic(arms, points, self.rows(points), self._thetas(points))
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        row = self.model.select([params["lam"]]).of[0]
-        return np.asarray(expit(dot(self.columns(arms), self._thetas([params["lam"]])[row])))
+        return np.asarray(expit(dot(self.columns(arms), self._thetas([params])[self.rows([params]).of[0]])))
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         super().learn(x, reward, params)
@@ -72,14 +79,25 @@ class UCBGLM(RidgePolicy):
             self.y = np.concatenate([self.y, np.zeros(more)])
         self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
         fit = self.fits, self.gradients, self.inverses
-        refit_all(self.X[:n], self.y[:n], self._penalties(self.model.lams), *fit)
+        refit_all(self.X[:n], self.y[:n], self._penalties(self._lams), *fit)
+
+    def rows(self, points: Sequence[Params]) -> Rows:
+        return self.model.select([Prior(point["lam"], self.intercept) for point in points])
+
+    @property
+    def _lams(self) -> Array:
+        return np.array([prior.lam for prior in self.model.priors])
+
+    def _priors(self, point: Params) -> list[Prior]:
+        return [Prior(point.get("lam", 1.0), self.intercept)]
 
     def _penalties(self, lams: Array) -> Array:
         return lams if self.ridge == "lam" else 1.0 / lams
 
-    def _thetas(self, lams: Sequence[float]) -> Array:
-        """The fits, in the order of the rows that `self.model.select(lams)` names."""
-        kept = set(lams) <= set(self.model.lams.tolist())
+    def _thetas(self, points: Sequence[Params]) -> Array:
+        """The fits, in the order of the rows that `self.rows(points)` names."""
+        lams = [point["lam"] for point in points]
+        kept = set(lams) <= {prior.lam for prior in self.model.priors}
         return self.fits if kept else self._fit(np.array(lams))[0]
 
     def _fit(self, lams: Array) -> tuple[Array, Array, Array]:

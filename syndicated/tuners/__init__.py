@@ -2,6 +2,7 @@
 
 from syndicated.registry import registered
 from syndicated.tuners.base import Tuner as Tuner
+from syndicated.tuners.consensus import Consensus as Consensus
 from syndicated.tuners.corral import Corral as Corral
 from syndicated.tuners.fixed import Fixed as Fixed
 from syndicated.tuners.op import OP as OP

@@ -54,6 +54,10 @@ class Tuner(Learner):
         """The hyper-parameters of the next period, with the probability of this draw."""
         raise NotImplementedError
 
+    def rivals(self, choice: Choice) -> Sequence[Params]:
+        """The points whose arms the tuner wants to know, those of `choice.odds` in their order; none for most."""
+        return ()
+
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         """Credit a choice with a reward that stands for `share` of the rounds it lasted."""
 

@@ -1,0 +1,201 @@
+"""Consensus: every candidate that would have played the same arm shares the credit.
+
+    every point j names the arm a_j that it would play;   draw i ~ p, play a = a_i, see the reward y
+    q = Σ_{j: a_j = a} p_j;   every j with a_j = a gets the credit (y - m) / (q + ix)
+    p_j ∝ exp(eta G_j),   G_j = Σ its credits,   eta = sqrt(log n / (V + 10 B²))
+
+m is the mean reward, V = Σ q (1 - q) credit² the variance that the credits had, and B a bound on the largest of them.
+So nothing has to be known beforehand: the rate follows the noise of the comparison, a shift of all rewards cancels, a
+scale cancels too, and a round in which all agree (q = 1) costs nothing and tells only what is usual. Rewards may come
+late and in any order: the sums do not care, and what a credit needs of the past is in the choice.
+
+There is no floor: points that explore by themselves need none (see docs/theory.md). On a space with more than `JOINT`
+points the axes learn apart, each given what the others drew, as in Syndicated.
+
+EXP4 with implicit exploration (Auer et al., SIAM J. Comput. 2002; Neu, NeurIPS 2015) with points for experts.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from syndicated.compiled import compiled
+from syndicated.errors import InputError, check_number
+from syndicated.space import Space
+from syndicated.streams import Stream
+from syndicated.tuners.base import Tuner, check_space
+from syndicated.types import Array, Choice, Ints, Params
+
+JOINT = 64  # points, up to which they are weighed against each other one by one
+IX = 0.02  # added to q: a little bias for credits that cannot explode
+CAUTION = 10.0  # the largest squared credits that V counts with from the start
+
+
+@dataclass(eq=False)
+class Consensus(Tuner):
+    """Shared credit over the points of the space; needs no horizon, no range of rewards and no noise level.
+
+    `floor` is the share of choices that are uniform over the candidates. The other arguments take parts of the method
+    away, to see what each is worth: `sharing`, `baseline` (m = 0 without), and a fixed `rate` in place of eta.
+
+    >>> from syndicated.space import Space
+    >>> tuner = Consensus(Space(boldness=[0.3, 0.6, 1.2]))
+    >>> choice = tuner.choose(Stream(0, 0))
+    >>> choice.index, [p.round(3).tolist() for p in tuner.probabilities()]
+    ((0,), [[0.333, 0.333, 0.333]])
+    """
+
+    space: Space
+    floor: float = 0.0
+    sharing: bool = True
+    baseline: bool = True
+    rate: float | None = None
+    gains: Array = field(init=False, repr=False)
+    weights: Array = field(init=False, repr=False)
+    spreads: Array = field(init=False, repr=False)
+    seen: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_space(self.space)
+        check_number("floor", self.floor, low=0.0, high=1.0)
+        if self.rate is not None:
+            check_number("rate", self.rate, low=0.0)
+        for name in ("sharing", "baseline"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        self._axes = self.axes()
+        self._ends = np.cumsum([len(axis) for axis in self._axes])
+        self._starts = [0, *self._ends[:-1].tolist()]
+        self.gains, self.weights = np.zeros(self._ends[-1]), np.zeros(self._ends[-1])
+        self.spreads = np.zeros((len(self._axes), 4))
+        self.seen = np.array([0.0, 0.0, math.inf, -math.inf])
+
+    @property
+    def points(self) -> tuple[Params, ...]:
+        return self.space.points
+
+    def axes(self) -> list[Sequence[Params]]:
+        if len(self.points) <= JOINT:
+            return [self.points]
+        return [[{name: value} for value in values] for name, values in self.space.axes.items()]
+
+    def probabilities(self) -> list[Array]:
+        return np.split(self._odds(), self._ends[:-1])
+
+    def choose(self, rng: Stream) -> Choice:
+        odds = tuple(self._odds().tolist())
+        params: dict[str, float] = {}
+        index: tuple[int, ...] = ()
+        probability: tuple[float, ...] = ()
+        for axis, start, u in zip(self._axes, self._starts, rng.uniforms(len(self._axes)).tolist(), strict=True):
+            i = _fall(odds[start : start + len(axis)], u)
+            params |= axis[i]
+            index += (i,)
+            probability += (odds[start + i],)
+        return Choice(params, index, probability, odds=odds)
+
+    def rivals(self, choice: Choice) -> Sequence[Params]:
+        if not self.sharing:
+            return ()
+        if len(self._axes) == 1:
+            return self.points
+        return [{**choice.params, **part} for axis in self._axes for part in axis]
+
+    def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
+        allies = choice.allies or tuple(start + i for start, i in zip(self._starts, choice.index, strict=True))
+        sums = self.gains, self.weights, self.spreads, self.seen
+        credit(*sums, self._ends, np.array(allies), np.array(choice.odds), reward, share)
+
+    def _odds(self) -> Array:
+        sums = self.gains, self.weights, self.spreads, self.seen
+        return probabilities(*sums, self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate)
+
+
+def _fall(odds: Sequence[float], u: float) -> int:
+    """The candidate that the uniform u falls on."""
+    below = 0.0
+    for i, p in enumerate(odds):
+        below += p
+        if u < below:
+            return i
+    return max(i for i, p in enumerate(odds) if p > 0)
+
+
+@compiled("void(f8[::1], f8[::1], f8[:,::1], f8[::1], i8[::1], i8[::1], f8[::1], f8, f8)")
+def credit(
+    gains: Array,
+    weights: Array,
+    spreads: Array,
+    seen: Array,
+    ends: Ints,
+    allies: Ints,
+    odds: Array,
+    reward: float,
+    share: float,
+) -> None:
+    """Add one reward to the sums that credits with any baseline m follow from.
+
+    For every candidate Σ y/(q + ix) and Σ 1/(q + ix); for every axis Σ v, Σ v y, Σ v y² with v = q (1 - q)/(q + ix)²
+    and the largest 1/(q + ix); of the rewards the count, the sum, the least and the largest.
+    """
+    start = 0
+    for axis in range(len(ends)):
+        q = 0.0
+        for j in allies:
+            if start <= j < ends[axis]:
+                q += odds[j]
+        weight = 1.0 / (q + IX)
+        for j in allies:
+            if start <= j < ends[axis]:
+                gains[j] += share * weight * reward
+                weights[j] += share * weight
+        v = share * max(q * (1.0 - q), 0.0) * weight * weight
+        spreads[axis, 0] += v
+        spreads[axis, 1] += v * reward
+        spreads[axis, 2] += v * reward * reward
+        if q < 1.0 - 1e-9:
+            spreads[axis, 3] = max(spreads[axis, 3], weight)
+        start = ends[axis]
+    seen[0] += share
+    seen[1] += share * reward
+    seen[2], seen[3] = min(seen[2], reward), max(seen[3], reward)
+
+
+@compiled("f8[::1](f8[::1], f8[::1], f8[:,::1], f8[::1], i8[::1], f8, b1, f8)")
+def probabilities(
+    gains: Array,
+    weights: Array,
+    spreads: Array,
+    seen: Array,
+    ends: Ints,
+    floor: float,
+    baseline: bool,
+    rate: float,
+) -> Array:
+    """p of every candidate of every axis."""
+    p = np.empty(len(gains))
+    m = seen[1] / seen[0] if baseline and seen[0] > 0.0 else 0.0
+    reach = max(seen[3] - m, m - seen[2]) if seen[0] > 0.0 else 0.0
+    differ = seen[3] - seen[2] > 1e-12 * max(abs(seen[2]), abs(seen[3]))  # by more than rounding does
+    start = 0
+    for axis in range(len(ends)):
+        end = ends[axis]
+        V = max(spreads[axis, 2] - 2.0 * m * spreads[axis, 1] + m * m * spreads[axis, 0], 0.0)
+        V += CAUTION * (reach * spreads[axis, 3]) ** 2
+        eta = rate
+        if rate < 0.0:
+            eta = math.sqrt(math.log(end - start) / V) if V > 0.0 and differ else 0.0
+        largest = -np.inf
+        for j in range(start, end):
+            p[j] = eta * (gains[j] - m * weights[j])
+            largest = max(largest, p[j])
+        total = 0.0
+        for j in range(start, end):
+            p[j] = math.exp(p[j] - largest)
+            total += p[j]
+        for j in range(start, end):
+            p[j] = (1.0 - floor) * p[j] / total + floor / (end - start)
+        start = end
+    return p
