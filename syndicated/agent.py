@@ -156,10 +156,11 @@ class Agent:
         if arm < 0:
             check_features(features)
             raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {params}")
+        propensity = math.prod(choice.probability)
         if rivals:
             allies = tuple((played == arm).nonzero()[0].tolist())
             choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
-        propensity = choice.propensity if self._period == 1 else math.prod(choice.probability)
+            propensity = choice.propensity if self._period == 1 else propensity
         return Decision(self.id, self.round, arm, self._x(arms, arm), propensity, params, choice)
 
     def state(self) -> bytes:

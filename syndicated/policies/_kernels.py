@@ -178,7 +178,9 @@ def update_inverse(inverse: Array, x: Array, gamma: float) -> float:
         scale += u[i] * x[i]
     for i in range(len(x)):
         for j in range(len(x)):
-            inverse[i, j] = (inverse[i, j] - u[i] * u[j] / scale) / gamma
+            inverse[i, j] -= u[i] * u[j] / scale
+    if gamma < 1.0:
+        inverse /= gamma
     return scale + (1.0 - gamma)
 
 

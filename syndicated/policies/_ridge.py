@@ -72,7 +72,6 @@ class Ridge(Learner):
     thetas: Array = field(init=False)
     squared: Array = field(init=False)
     tallies: Array = field(init=False)
-    best: int = field(init=False, default=0)
     count: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -88,20 +87,22 @@ class Ridge(Learner):
         fade = math.log(MOST_FORGOTTEN) / min(-1e-9, math.log(self._memories[0]))
         self._refresh = max(1, min(REFRESH, math.floor(fade)))
         self._catalogue = catalogue
-        self._places: dict[tuple[Prior, ...], Ints] = {}
+        self._places: dict[tuple[tuple[float, float, float], ...], Ints] = {}
         self.G = np.zeros((len(self._memories), self.size, self.size))
         self.b = np.zeros((len(self._memories), self.size))
-        self.tallies, self.best = np.zeros((len(self.priors), 4)), 0
+        self.tallies = np.zeros((len(self.priors), 4))
         self.stack, self.thetas, self.squared = self._build(self.priors)
 
-    def select(self, priors: Sequence[Prior]) -> Rows:
+    def select(self, priors: Sequence[tuple[float, float, float]]) -> Rows:
         """What is held for the priors asked for; others than the kept are built."""
         key = tuple(priors)
-        if key not in self._places:
-            if not set(key) <= set(self.priors):
-                return Rows(*self._build(key), np.arange(len(key)))
-            self._places[key] = np.array([self.priors.index(prior) for prior in key], dtype=np.int64)
-        return Rows(self.stack, self.thetas, self.squared, self._places[key])
+        places = self._places.get(key)
+        if places is None:
+            asked = [Prior(*values) for values in key]
+            if not set(asked) <= set(self.priors):
+                return Rows(*self._build(asked), np.arange(len(key)))
+            places = self._places[key] = np.array([self.priors.index(prior) for prior in asked], dtype=np.int64)
+        return Rows(self.stack, self.thetas, self.squared, places)
 
     def noise(self, row: int) -> float:
         """The noise as this prior's one-step errors show it; 1 as long as there was none."""
@@ -110,6 +111,8 @@ class Ridge(Learner):
 
     def likeliest(self, given: Params) -> int:
         """The row with the most evidence among those whose prior has the given values."""
+        if len(given) == 1 and self.priors and "boldness" in given:
+            return evidence(self.tallies, self.count)
         rows = [row for row, prior in enumerate(self.priors) if prior._asdict().items() >= _prior(given).items()]
         if not rows:
             raise InputError(f"points in natural units must be prepared before the first round; got {dict(given)}")
@@ -122,7 +125,6 @@ class Ridge(Learner):
         update = learn_factors if self.factored else learn_inverses
         statistics = self.G, self.b, self.stack, self.thetas, self.tallies
         lost = update(*statistics, self._gammas, self._of_memory, x, reward)
-        self.best = evidence(self.tallies, self.count)
         if self.count % self._refresh == 0 or not lost < MOST_LOST:
             self.stack, self.thetas, self.squared = self._build(self.priors)
 
@@ -200,7 +202,7 @@ class RidgePolicy(Policy):
 
     def estimate(self, given: Params) -> dict[str, float]:
         """Boldness in the units of what was learned so far."""
-        row = self.model.best if len(given) == 1 and self.model.priors else self.model.likeliest(given)
+        row = self.model.likeliest(given)
         lam, intercept, memory = self.model.priors[row]
         return {
             "alpha": given["boldness"] * self.model.noise(row),
@@ -238,8 +240,8 @@ class RidgePolicy(Policy):
 
     def rows(self, points: Sequence[Params]) -> Rows:
         """What the model holds for these points."""
-        default = float(self.intercept)
-        return self.model.select([Prior(p["lam"], p.get("intercept", default), p.get("memory", 1.0)) for p in points])
+        own = float(self.intercept)
+        return self.model.select([(p["lam"], p.get("intercept", own), p.get("memory", 1.0)) for p in points])
 
     def predict(self, arms: Arms, params: Params) -> Array:
         rows = self.rows([params])
