@@ -1,7 +1,10 @@
 """Files that are whole or not there: written beside their place, then moved into it."""
 
+import csv
+import io
 import os
 import uuid
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -13,3 +16,10 @@ def write(file: Path, content: str | bytes) -> None:
         os.replace(part, file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_csv(file: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table of comma-separated values, its columns' names first."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    write(file, text.getvalue())

@@ -10,6 +10,7 @@ from syndicated import SGDTS, UCBGLM, Agent, Consensus, LinTS, LinUCB, Space, Sy
 from syndicated.environments import Linear
 from syndicated.experiments.run import play
 from syndicated.policies import Policy
+from syndicated.policies._ridge import LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
 from syndicated.tuners.consensus import CAUTION, IX, JOINT
 from syndicated.types import Array, Choice
@@ -261,3 +262,46 @@ def test_the_units_of_sgd_ts_are_what_an_epoch_tells() -> None:
     assert params["eta0"] == pytest.approx(0.5 / information)
     assert params["alpha1"] == pytest.approx(3.0 / math.sqrt(2 * information))
     assert params["alpha2"] == 0.0
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS])
+def test_evidence_is_the_likelihood_of_recent_rewards_each_predicted_from_those_before(make: type[RidgePolicy]) -> None:
+    policy = make(dim=2, intercept=False)
+    policy.prepare([{"boldness": 1.0, "memory": 1.0}])
+    squared, logs = dict.fromkeys(LAMS, 0.0), dict.fromkeys(LAMS, 0.0)
+    plain = dict.fromkeys(LAMS, 0.0)
+    X, y = np.array([_arms(t, 1)[0, :2] for t in range(60)]), np.array([_reward(t) for t in range(60)])
+    for t in range(60):
+        for lam in LAMS:
+            V = lam * np.eye(2) + X[:t].T @ X[:t]
+            error, w = y[t] - X[t] @ np.linalg.solve(V, X[:t].T @ y[:t]), X[t] @ np.linalg.solve(V, X[t])
+            plain[lam] += error**2 / (1 + w)
+            squared[lam] = 0.999 * squared[lam] + error**2 / (1 + w)
+            logs[lam] = 0.999 * logs[lam] + math.log(1 + w)
+        policy.learn(X[t], float(y[t]), {})
+        np.testing.assert_allclose(policy.model.tallies[:, 2], list(squared.values()), rtol=1e-7)
+        np.testing.assert_allclose(policy.model.tallies[:, 3], list(logs.values()), rtol=1e-7)
+        n = sum(0.999**age for age in range(t + 1))
+        values = {lam: -0.5 * (n * math.log(squared[lam] / n) + logs[lam]) for lam in LAMS}
+        best = max(values, key=lambda lam: values[lam])
+        params = policy.theory(t, {"boldness": 2.0, "memory": 1.0})
+        assert params["lam"] == best
+        assert params["alpha"] == pytest.approx(2 * math.sqrt(plain[best] / (t + 1)), rel=1e-6)
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS])
+@pytest.mark.parametrize("catalogue", [True, False])
+def test_between_rebuilds_forgetting_takes_the_penalty_along(make: type[RidgePolicy], catalogue: bool) -> None:
+    policy, arms = make(dim=3, intercept=False), _arms(99)
+    policy.prepare([{"memory": 0.9, "lam": 0.5}], arms if catalogue else None)
+    X, y = np.array([_arms(t, 1)[0] for t in range(40)]), np.array([_reward(t) for t in range(40)])
+    for x, reward in zip(X, y, strict=True):
+        policy.learn(x, float(reward), {})
+    weights, since = 0.9 ** np.arange(39, -1, -1), 40 % 6  # 0.9^6 is the last power above one half
+    V = 0.5 * 0.9**since * np.eye(3) + (X.T * weights) @ X
+    params, given = {"lam": 0.5, "memory": 0.9, "alpha": 1.0}, np.arange(len(arms)) if catalogue else arms
+    means = arms @ np.linalg.solve(V, (X.T * weights) @ y)
+    np.testing.assert_allclose(policy.predict(given, params), means, rtol=1e-9)
+    if make is LinUCB:
+        widths = np.sqrt(np.sum(arms * np.linalg.solve(V, arms.T).T, axis=1))
+        np.testing.assert_allclose(policy.scores(given, [params], Stream(0, 0))[0], means + widths, rtol=1e-9)

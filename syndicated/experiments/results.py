@@ -3,10 +3,8 @@
 All comparisons are paired: every tuner met the same worlds, so differences are taken world by world.
 """
 
-import csv
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +14,7 @@ from scipy.special import ndtr, stdtrit
 
 from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.run import Curve
-from syndicated.files import write
+from syndicated.files import write_csv
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.types import Array, Ints
 
@@ -158,12 +156,11 @@ def _row(result: Result, tuner: str, best: Array) -> Row:
 
 def write_table(file: Path, results: Sequence[tuple[Sequence[Task], Sequence[Curve]]]) -> None:
     """All curves as one tidy CSV table, a row a kept round."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for tasks, curves in results:
-        for task, curve in zip(tasks, curves, strict=True):
-            what = task.experiment, task.policy["name"], task.environment["name"], task.tuner_name
-            for row in zip(curve["round"], curve["regret"], curve["warmup"], curve["tuning"], strict=True):
-                table.writerow([*what, task.repeat, task.seed, *row])
-    write(file, text.getvalue())
+    played = [pair for tasks, curves in results for pair in zip(tasks, curves, strict=True)]
+    write_csv(file, COLUMNS, (row for task, curve in played for row in _rows(task, curve)))
+
+
+def _rows(task: Task, curve: Curve) -> Iterator[tuple[object, ...]]:
+    what = task.experiment, task.policy["name"], task.environment["name"], task.tuner_name, task.repeat, task.seed
+    for row in zip(curve["round"], curve["regret"], curve["warmup"], curve["tuning"], strict=True):
+        yield *what, *row

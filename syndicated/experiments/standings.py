@@ -7,8 +7,6 @@ to the first order it is one. Percentiles need no formula for the error of a rat
 are their inverses.
 """
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.results import expanded, resampled_means
 from syndicated.experiments.run import Curve
 from syndicated.experiments.scoreboard import BASE, BEST_FIXED, OURS, RIVAL, candidates
-from syndicated.files import write
+from syndicated.files import write_csv
 from syndicated.types import Array
 
 COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
@@ -211,12 +209,6 @@ def findings(worlds: Sequence[World]) -> list[Finding]:
 
 def write_regrets(file: Path, played: Iterable[tuple[Sequence[Task], Sequence[Curve]]]) -> None:
     """All final regrets as one tidy CSV table, a row a task, also of every fixed candidate."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for tasks, curves in played:
-        for task, curve in zip(tasks, curves, strict=True):
-            table.writerow(
-                [task.experiment, task.tuner_name, task.repeat, curve["regret"][-1], round(curve["seconds"], 3)]
-            )
-    write(file, text.getvalue())
+    pairs = (pair for tasks, curves in played for pair in zip(tasks, curves, strict=True))
+    rows = ((t.experiment, t.tuner_name, t.repeat, c["regret"][-1], round(c["seconds"], 3)) for t, c in pairs)
+    write_csv(file, COLUMNS, rows)
