@@ -73,7 +73,7 @@ class Agent:
         self.round = 0
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
         self._period = policy.period
-        self._choice = Choice({})
+        self.choice = Choice({})
         self._open: set[int] = set()
 
     @property
@@ -88,12 +88,20 @@ class Agent:
 
     def decide(self, arms: npt.ArrayLike) -> Decision:
         """Play one of K arms: the rows of a table of features, or numbers of the catalogue if there is one."""
-        arms = self._check(arms)
-        decision = self._explore(arms) if self.round < self.warmup else self._play(arms)
-        self._choice = decision.choice or self._choice
-        self._open.add(self.round)
-        self.round += 1
+        decision = self.propose(arms, self.round, self.choice)
+        self.record(decision)
+        self._open.add(decision.round)
         return decision
+
+    def propose(self, arms: npt.ArrayLike, round_: int, choice: Choice) -> Decision:
+        """What this agent would decide in that round, the last choice before it being this one. Changes nothing."""
+        arms = self._check(arms)
+        return self._explore(arms, round_) if round_ < self.warmup else self._play(arms, round_, choice)
+
+    def record(self, decision: Decision) -> None:
+        """Count a proposed decision: it was carried out."""
+        self.choice = decision.choice or self.choice
+        self.round += 1
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision of this agent, once, whenever it comes."""
@@ -101,13 +109,16 @@ class Agent:
             raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
         if decision.round not in self._open:
             raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
-        reward = check_number("a reward of this policy", reward, *self.policy.rewards)
+        self.absorb(decision, check_number("a reward of this policy", reward, *self.policy.rewards))
+        self._open.remove(decision.round)
+
+    def absorb(self, decision: Decision, reward: float) -> None:
+        """Learn a reward whose keeper answers for it: that the decision is of this agent, and had none before."""
         choice = decision.choice
         for policy in self.policies if choice is None else [self.policies[choice.slot]]:
             policy.learn(decision.x, reward, decision.params)
         if choice is not None:
             self.tuner.learn(choice, reward, 1.0 if choice.allies else 1 / self._period)
-        self._open.remove(decision.round)
 
     def recommend(self, arms: npt.ArrayLike) -> Ints:
         """The arm that each of the tuner's points would play now, given the same draw of the policy."""
@@ -136,20 +147,20 @@ class Agent:
         x: Array = arms[arm] if self.catalogue is None else self.catalogue[arms[arm]]
         return x.copy()
 
-    def _explore(self, arms: Arms) -> Decision:
+    def _explore(self, arms: Arms, round_: int) -> Decision:
         """A round of the warm-up: any arm, all equally likely."""
         check_features(self._features(arms))
-        arm = int(Stream(self.seed, WARMUP, self.round).uniforms(1)[0] * len(arms))
-        params = self.policy.theory(self.round, {})
-        return Decision(self.id, self.round, arm, self._x(arms, arm), 1 / len(arms), params, None)
+        arm = int(Stream(self.seed, WARMUP, round_).uniforms(1)[0] * len(arms))
+        params = self.policy.theory(round_, {})
+        return Decision(self.id, round_, arm, self._x(arms, arm), 1 / len(arms), params, None)
 
-    def _play(self, arms: Arms) -> Decision:
+    def _play(self, arms: Arms, round_: int, choice: Choice) -> Decision:
         """Choose (at the start of a period), score, and take the best arm, the first of equals."""
-        period, place = divmod(self.round - self.warmup, self._period)
-        choice = self._choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
+        period, place = divmod(round_ - self.warmup, self._period)
+        choice = choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
         policy, features = self.policies[choice.slot], self._features(arms)
         rivals = self.tuner.rivals(choice)
-        points = [policy.theory(self.round, point) for point in rivals or (choice.params,)]
+        points = [policy.theory(round_, point) for point in rivals or (choice.params,)]
         played = best(policy.scores(arms, points, Stream(self.seed, POLICY, period)), features)
         mine = choice.index[0] if rivals else 0
         params, arm = points[mine], int(played[mine])
@@ -161,11 +172,11 @@ class Agent:
             allies = tuple((played == arm).nonzero()[0].tolist())
             choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
             propensity = choice.propensity if self._period == 1 else propensity
-        return Decision(self.id, self.round, arm, self._x(arms, arm), propensity, params, choice)
+        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice)
 
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""
-        head = {"spec": self._spec(), "id": self.id, "round": self.round, "choice": asdict(self._choice)}
+        head = {"spec": self._spec(), "id": self.id, "round": self.round, "choice": asdict(self.choice)}
         arrays = {"open": np.array(sorted(self._open), dtype=np.int64), **self._arrays()}
         return pack(head, arrays)
 
@@ -181,7 +192,7 @@ class Agent:
         choice = head["choice"]
         self.id, self.round = head["id"], head["round"]
         drawn = {name: tuple(value) for name, value in choice.items() if isinstance(value, list)}
-        self._choice = Choice(choice["params"], slot=choice["slot"], **drawn)
+        self.choice = Choice(choice["params"], slot=choice["slot"], **drawn)
         self._open = set(arrays["open"].tolist())
         for prefix, learner in self._parts().items():
             learner.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})

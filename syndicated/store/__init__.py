@@ -1,0 +1,23 @@
+"""Journals: STORES lists them by the scheme of their address."""
+
+from pathlib import Path
+
+from syndicated.errors import InputError
+from syndicated.store.base import Event, Snapshot, Store, StoreError, copy
+from syndicated.store.sqlite import SQLite
+
+__all__ = ["SCHEMES", "Event", "SQLite", "Snapshot", "Store", "StoreError", "copy", "open_store"]
+
+SCHEMES = ("sqlite", "postgresql")
+
+
+def open_store(address: str, *, read_only: bool = False) -> Store:
+    """The journal at `postgresql://...`, `sqlite:FILE`, or in the file of that name."""
+    scheme, colon, rest = address.partition(":")
+    if not colon or scheme == "sqlite":
+        return SQLite(Path(rest if colon else address), read_only=read_only)
+    if scheme in ("postgresql", "postgres"):
+        from syndicated.store.postgres import Postgres  # needs the extra `postgres`
+
+        return Postgres(address, read_only=read_only)
+    raise InputError(f"a journal must be a file or an address of {', '.join(SCHEMES)}; got {address!r}")

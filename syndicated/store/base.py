@@ -1,0 +1,162 @@
+"""The journal: one append-only log of events, and snapshots of what it adds up to.
+
+Everything that ever changes in a service is an event in one ordered log with sequence numbers 1, 2, 3, ... and no gaps:
+decisions and rewards, and also bandits, their arms, keys, and the closing of a reward window. Whoever folds the log in
+that order has the same state, to the bit. A store keeps the log; it does not know what the events mean.
+
+A store is for one thread. What others append to a shared store is seen at the next `batch`, before anything is added.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import ClassVar, NamedTuple
+
+from syndicated.errors import SyndicatedError
+
+SCHEMA = 1  # the version of the tables; see the migrations of each store
+CHUNK = 1000  # events that are read at once
+
+
+class StoreError(SyndicatedError):
+    """The journal cannot be read or written now; nothing of the batch was kept, or it will be seen in the next."""
+
+
+class Event(NamedTuple):
+    """One line of the log.
+
+    `ref` is the sequence number of the decision that this event is about; `learn` the reward to learn for it, if any;
+    `key` the name that the caller gave to the event, unique among those of the bandit; `subject` whom it concerns.
+    Bandit 0 is the service itself.
+    """
+
+    seq: int
+    bandit: int
+    kind: str
+    at: float
+    ref: int | None = None
+    learn: float | None = None
+    key: str | None = None
+    subject: str | None = None
+    body: bytes = b""
+
+
+class Snapshot(NamedTuple):
+    """What the log up to `seq` adds up to for one bandit."""
+
+    bandit: int
+    seq: int
+    at: float
+    state: bytes
+
+
+class Store(ABC):
+    """Where a journal is kept.
+
+    Methods raise StoreError when the journal is away, full or broken, and then have changed nothing; the store may be
+    used again at once, and reconnects by itself.
+    """
+
+    shared: ClassVar[bool]
+
+    @abstractmethod
+    def batch(self) -> AbstractContextManager[int]:
+        """A transaction, alone on the journal, that gives the last sequence number; it is durable when it ends."""
+
+    @abstractmethod
+    def append(self, events: Sequence[Event]) -> None:
+        """Within a batch: add events, whose sequence numbers go on from the last without gaps."""
+
+    @abstractmethod
+    def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
+        """Within a batch: add snapshots, and leave the last `keep` of each bandit."""
+
+    @abstractmethod
+    def last(self) -> int:
+        """The last sequence number."""
+
+    @abstractmethod
+    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
+        """The events behind this one in their order, each with the decision it is about; of one bandit or of all."""
+
+    @abstractmethod
+    def events(self, seqs: Iterable[int]) -> dict[int, Event]:
+        """Those of these events that there are."""
+
+    @abstractmethod
+    def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
+        """For each of these decisions the events about it, in their order."""
+
+    @abstractmethod
+    def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
+        """Those of the events with these bandits and keys that there are."""
+
+    @abstractmethod
+    def due(self, bandit: int, after: int, until: float, limit: int) -> list[Event]:
+        """Decisions of a bandit behind a sequence number, made at `until` or before, in their order."""
+
+    @abstractmethod
+    def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
+        """The last events of these kinds of a bandit, the newest first."""
+
+    @abstractmethod
+    def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
+        """The newest snapshot of every bandit; or all of one bandit, the newest first."""
+
+    @abstractmethod
+    def prune(self, bandit: int, before: float, upto: int) -> int:
+        """Within a batch: drop events of a bandit that are older than `before` and not behind `upto`; how many."""
+
+    @abstractmethod
+    def erase(self, subject: str) -> int:
+        """Within a batch: empty the bodies of all events that concern a subject, and its name; how many."""
+
+    @property
+    @abstractmethod
+    def secret(self) -> bytes:
+        """The journal's own secret, made when it was."""
+
+    @abstractmethod
+    def adopt(self, secret: bytes) -> None:
+        """Within a batch on an empty journal: take the secret of the one that it becomes a copy of."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Wait until others may have appended something, or for this long."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the journal."""
+
+
+def by_ref(events: Iterable[Event]) -> dict[int, list[Event]]:
+    """Events by the decision that they are about."""
+    found: dict[int, list[Event]] = {}
+    for event in events:
+        if event.ref is not None:
+            found.setdefault(event.ref, []).append(event)
+    return found
+
+
+def by_key(events: Iterable[Event]) -> dict[tuple[int, str], Event]:
+    """Events by bandit and key."""
+    return {(event.bandit, event.key): event for event in events if event.key is not None}
+
+
+def copy(source: Store, target: Store) -> int:
+    """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had."""
+    if target.last():
+        raise StoreError(f"a copy must go into an empty journal; got one with {target.last()} events")
+    with target.batch():
+        target.adopt(source.secret)
+        saved = [snapshot for newest in source.snapshots() for snapshot in source.snapshots(newest.bandit)]
+    count = 0
+    events = (event for event, _ in source.after(0))
+    while chunk := list(islice(events, CHUNK)):
+        with target.batch():
+            target.append(chunk)
+        count += len(chunk)
+    with target.batch():
+        target.save(list(reversed(saved)), keep=len(saved))
+    return count
