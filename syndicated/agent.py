@@ -10,6 +10,7 @@ import json
 import math
 import secrets
 from dataclasses import asdict
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -120,19 +121,42 @@ class Agent:
         if choice is not None:
             self.tuner.learn(choice, reward, 1.0 if choice.allies else 1 / self._period)
 
-    def recommend(self, arms: npt.ArrayLike) -> Ints:
-        """The arm that each of the tuner's points would play now, given the same draw of the policy."""
+    def chances(self, arms: npt.ArrayLike, round_: int, choice: Choice) -> Array:
+        """The probability of each arm in that round, given the policy's own draw, and what `choice` still decides."""
+        K = len(self._check(arms))
+        if round_ < self.warmup:
+            return np.full(K, 1 / K)
+        if (round_ - self.warmup) % self._period:
+            played, weights = np.array([self.propose(arms, round_, choice).arm]), np.ones(1)
+        else:
+            played, weights = self.recommend(arms, round_), reduce(np.multiply.outer, self.tuner.probabilities())
+        return np.asarray(np.bincount(played, weights.ravel(), K), dtype=np.float64)
+
+    def explain(self, arms: npt.ArrayLike, decision: Decision) -> tuple[Array, Array, Array]:
+        """What a proposed decision saw in each arm: the reward expected, the score, and what of it is exploration."""
+        arms, policy = self._check(arms), self.policies[decision.choice.slot if decision.choice else 0]
+        greedy = {**decision.params, **dict.fromkeys(policy.exploring, 0.0)}
+        stream = Stream(self.seed, POLICY, self._drawn_in(decision.round))
+        scores = policy.scores(arms, [decision.params, greedy], stream)
+        return policy.predict(arms, decision.params), scores[0], scores[0] - scores[1]
+
+    def recommend(self, arms: npt.ArrayLike, round_: int | None = None) -> Ints:
+        """The arm that each of the tuner's points would play now (or in that round), given the policy's own draw."""
         arms = self._check(arms)
         check_features(self._features(arms))
-        period = max(0, self.round - self.warmup) // self._period
+        round_ = self.round if round_ is None else round_
         points = self.tuner.points
         shares = [points] if len(self.policies) == 1 else [(point,) for point in points]
         scores = []
         for policy, share in zip(self.policies, shares, strict=True):
-            params = [policy.theory(self.round, point) for point in share]
-            scores.append(policy.scores(arms, params, Stream(self.seed, POLICY, period)))
+            params = [policy.theory(round_, point) for point in share]
+            scores.append(policy.scores(arms, params, Stream(self.seed, POLICY, self._drawn_in(round_))))
         played: Ints = np.argmax(np.concatenate(scores), axis=1)
         return played
+
+    def _drawn_in(self, round_: int) -> int:
+        """The period of a round, which is the address of its draws."""
+        return max(0, round_ - self.warmup) // self._period
 
     def _check(self, arms: npt.ArrayLike) -> Arms:
         if self.catalogue is None:

@@ -1,0 +1,1 @@
+"""The decision service: self-tuning bandits that decide over HTTP and learn from late rewards."""
