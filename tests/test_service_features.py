@@ -127,10 +127,8 @@ def _tokens(side: str, thing: dict[str, Any], seed: int) -> list[tuple[int, floa
     found = []
     for name, value in names:
         if isinstance(value, (bool, str, list)):
-            for text in (
-                set(value) if isinstance(value, list) else [json.dumps(value) if value in (True, False) else value]
-            ):
-                found.append((_hash(f"{side}\x1f{name}\x1f{text}", seed), 1.0))
+            texts = set(value) if isinstance(value, list) else {value if isinstance(value, str) else json.dumps(value)}
+            found += [(_hash(f"{side}\x1f{name}\x1f{text}", seed), 1.0) for text in texts]
         elif value is not None:
             found.append((_hash(f"{side}\x1f{name}", seed), float(value)))
     return found
@@ -338,6 +336,7 @@ TABLES: list[tuple[Any, Any, list[Any], str]] = [
     (HASHED, None, [OBJECT, {"price": -1e60}], f"arms[1].features.price {SIZE} -1e+60"),
     (HASHED, None, [{"maker": {"age": 10**400}}], f"arms[0].features.maker.age {SIZE} 1{'0' * 56}..."),
     (HASHED, None, [{"a": {"b": {"c": 1}}}], f"arms[0].features.a.b {VALUE} {{'c': 1}}"),
+    (HASHED, {"a\nb": math.inf}, [OBJECT], f"context.'a\\nb' {SIZE} inf"),
     (HASHED, {"tags": ["a", 1]}, [OBJECT], f"context.tags {VALUE} ['a', 1]"),
     (
         HASHED,

@@ -11,7 +11,6 @@
 
 import inspect
 import json
-import math
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -341,13 +340,9 @@ def _floats(path: str, x: object, size: int) -> bytes:
 def _number(path: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{path} must be a number; got {shorten(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not abs(number) <= LIMIT:
+    if not abs(value) <= LIMIT:
         raise InputError(f"{path} must be finite and at most {LIMIT:g} in size; got {shorten(value)}")
-    return number
+    return float(value)
 
 
 def _texts(path: str, thing: dict[str, Any]) -> list[tuple[str, float]]:
@@ -368,12 +363,16 @@ def _add_texts(tokens: list[tuple[str, float]], path: str, name: str, value: obj
     elif isinstance(value, bool):
         tokens.append((f"{name}\x1f{'true' if value else 'false'}", 1.0))
     elif isinstance(value, (int, float)):
-        tokens.append((name, _number(f"{path}.{name}", value)))
+        tokens.append((name, float(value) if abs(value) <= LIMIT else _number(_within(path, name), value)))
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
         tokens.extend((f"{name}\x1f{each}", 1.0) for each in set(value))
     elif value is not None:
         kinds = "a number, a string, true, false, null or a list of strings"
-        raise InputError(f"{path}.{name} must be {kinds}; got {shorten(value)}")
+        raise InputError(f"{_within(path, name)} must be {kinds}; got {shorten(value)}")
+
+
+def _within(path: str, name: str) -> str:
+    return f"{path}.{name if name.isprintable() and len(name) <= 60 else shorten(name)}"
 
 
 def _hash(seed: int, text: str) -> int:
