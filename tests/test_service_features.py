@@ -289,7 +289,7 @@ def test_the_table_of_a_body_is_a_table_for_vectors() -> None:
 
 VECTOR, BESIDE = {"kind": "vector", "dim": 2}, {"kind": "vector", "dim": 2, "context": 1}
 HASHED, IDS = {"kind": "hashed", "dim": 8}, {"kind": "ids", "dim": 8}
-GOOD, OBJECT, BARE = Arm("a", x=[1, 2]), Arm("a", features={}), Arm("a")
+GOOD, OBJECT, BOTH, BARE = Arm("a", x=[1, 2]), Arm("a", features={}), Arm("a", x=[1, 2], features={}), Arm("a")
 SIZE = "must be finite and at most 1e+50 in size; got"
 VALUE = "must be a number, a string, true, false, null or a list of strings; got"
 EITHER = "features of kind ids must have either arms, a list of ids, or dim, a number of columns"
@@ -325,6 +325,7 @@ TABLES: list[tuple[Any, Any, list[Any], str]] = [
     (VECTOR, None, [GOOD, [-1e51, 1]], f"arms[1].x[0] {SIZE} -1e+51"),
     (VECTOR, None, [GOOD, [1, 10**400]], f"arms[1].x[1] {SIZE} 1{'0' * 56}..."),
     (VECTOR, None, [OBJECT], "arms[0].features must be absent with these features of kind vector; got {}"),
+    (VECTOR, None, [BOTH], "arms[0].features must be absent with these features of kind vector; got {}"),
     (VECTOR, [1], [GOOD], "context must be absent with these features of kind vector; got [1]"),
     (BESIDE, None, [GOOD], "context must be a list of 1 numbers; got None"),
     (BESIDE, {"a": 1}, [GOOD], "context must be a list of 1 numbers; got {'a': 1}"),

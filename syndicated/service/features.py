@@ -156,7 +156,7 @@ class Vector(Encoder):
         """All lists at once, which is faster; where that fails, arm by arm."""
         lists = [arm.x for arm in arms if isinstance(arm, Arm) and isinstance(arm.x, list) and arm.features is None]
         if len(lists) == len(arms) and NUMBERS.issuperset(map(type, chain.from_iterable(lists))):
-            with suppress(OverflowError, struct.error):
+            with suppress(struct.error):
                 return [(b"", self._raw(*x)) for x in lists]
         return super()._all(arms)
 
