@@ -22,7 +22,8 @@ LAYERS = [
     {"space", "registry", "statefile", "data", "factorise"},
     {"spec", "policies", "tuners", "environments"},
     {"agent"},
-    {"checks", "experiments"},
+    {"checks", "experiments", "store"},
+    {"service"},
     {"cli"},
     {"__init__", "__main__"},  # the front doors
 ]

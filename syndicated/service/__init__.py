@@ -1,1 +1,1 @@
-"""The decision service: self-tuning bandits that decide over HTTP and learn from late rewards."""
+"""The decision service: bandits that other programs ask over HTTP."""
