@@ -15,7 +15,7 @@ def check(engine: Engine, token: str | None, scope: Scope) -> KeyReply:
     if key is None:
         raise Problem(401, "no-key", "a request must carry a valid key: Authorization: Bearer syn_...")
     if scope not in key.scopes and "admin" not in key.scopes:
-        raise Problem(403, "forbidden", f"this needs a key with the scope {scope}; this one has {', '.join(key.scopes)}")
+        raise Problem(403, "forbidden", f"this needs the scope {scope}; this key has {', '.join(key.scopes)}")
     return key
 
 

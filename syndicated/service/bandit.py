@@ -47,7 +47,7 @@ class Bandit:
     def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
         self.id, self.name, self.retired = id_, name, False
         self.arms: dict[str, Arm] = {}
-        self.version = self.closed = epoch
+        self.version = self.closed = self.scanned = epoch
         self.lates = 0
         self._start(spec, epoch)
 
