@@ -143,7 +143,7 @@ class Bandit:
             x=X[place].tobytes(),
             propensity=chance,
             round=decision.round,
-            params=dict(decision.params),
+            params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else _record_of(decision.choice),
             agrees=place == decision.arm,
             **self._why(X, ids, decision, place),
