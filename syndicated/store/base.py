@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from syndicated.errors import SyndicatedError
 
-SCHEMA = 1  # the version of the tables; see the migrations of each store
+SCHEMA = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK = 1000  # events that are read at once
 
 
