@@ -322,6 +322,54 @@ def test_a_copy_is_the_same_journal(
         copy(store, twin)
 
 
+def test_a_view_stays_as_it_was(address: str, store: Store, journals: Journals) -> None:
+    reader = journals.open(address, read_only=True)
+    _add(store, _decisions(1))
+    with reader.view():
+        assert reader.last() == 1
+        _add(store, _decisions(1))
+        assert reader.last() == 1
+    assert reader.last() == 2
+
+
+def test_a_journal_is_copied_as_it_was_at_one_moment(
+    address: str, store: Store, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(store, _decisions(9))
+    reader, twin = journals.open(address, read_only=True), journals.open(journals.address("sqlite"))
+    before, append = list(store.after(0)), twin.append
+
+    def meanwhile(events: list[Event]) -> None:
+        append(events)
+        _add(store, _decisions(1))
+        with store.batch():
+            store.save([Snapshot(1, 8, 0.0, b"")], keep=1)
+            store.prune(1, 9.0, 8)
+
+    monkeypatch.setattr(base, "CHUNK", 4)
+    monkeypatch.setattr(_sql, "CHUNK", 4)
+    monkeypatch.setattr(twin, "append", meanwhile)
+    assert copy(reader, twin) == 9
+    assert list(twin.after(0)) == before
+    assert twin.snapshots() == []
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_a_copy_that_fails_leaves_the_journal_empty(
+    target: str, tmp_path: Path, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "CHUNK", 4)
+    source, twin = journals.open(str(tmp_path / "source.db")), journals.open(journals.address(target))
+    _add(source, _decisions(9))
+    secret = twin.secret
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "snapshots", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            copy(source, twin)
+    assert (twin.last(), twin.secret) == (0, secret)
+    assert copy(source, twin) == 9
+
+
 def test_a_reader_sees_what_is_committed_and_cannot_write(address: str, store: Store, journals: Journals) -> None:
     reader = journals.open(address, read_only=True)
     with store.batch():

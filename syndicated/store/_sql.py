@@ -44,8 +44,8 @@ class SQL(Store):
         """The cursor behind a statement."""
 
     @abstractmethod
-    def _transaction(self) -> AbstractContextManager[None]:
-        """All or nothing, and alone."""
+    def _transaction(self, *, alone: bool) -> AbstractContextManager[None]:
+        """All or nothing, and alone; or a view."""
 
     @abstractmethod
     def _tables(self) -> set[str]:
@@ -59,11 +59,14 @@ class SQL(Store):
     def batch(self) -> Iterator[int]:
         if self.read_only:
             raise StoreError(f"{self.name} was opened to be read; it cannot be written")
-        with self._transaction():
+        with self._transaction(alone=True):
             self._failed = False
             yield self.last()
             if self._failed:
                 raise StoreError(f"{self.name} keeps nothing of a batch in which something failed")
+
+    def view(self) -> AbstractContextManager[None]:
+        return self._transaction(alone=False)
 
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         again = "ON CONFLICT (bandit, seq) DO UPDATE SET at = excluded.at, state = excluded.state"
@@ -146,7 +149,7 @@ class SQL(Store):
     def _prepare(self) -> None:
         """Make the tables of a new journal, bring those of an older version up to date, and refuse others."""
         if not self.read_only:
-            with self._transaction():
+            with self._transaction(alone=True):
                 self._migrate()
         if "meta" not in self._tables() or not (version := self._version()):
             raise StoreError(f"{self.name} must hold a journal; got another database")

@@ -15,7 +15,7 @@ try:
 except ImportError:
     raise InputError("a journal in PostgreSQL needs an extra: pip install 'syndicated[postgres]'") from None
 
-LOCK = int.from_bytes(b"syndicat", "big")  # the advisory lock of whoever appends
+ALONE = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'syndicat', 'big')})"
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
 ARRAYS = "?::bigint[], ?::bigint[], ?::text[], ?::float8[], ?::bigint[], ?::float8[], ?::text[], ?::text[], ?::bytea[]"
 ROOM = """
@@ -48,7 +48,7 @@ class Postgres(SQL):
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         self.read_only = read_only
         self._address = _parsed(address)
-        self._reconnects = True  # but not within a batch, whose transaction is lost with the connection
+        self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._ears: psycopg.Connection | None = None
         self._connect()
 
@@ -95,11 +95,11 @@ class Postgres(SQL):
         return self._db
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, alone: bool) -> Iterator[None]:
         with self._errors(), self._connected().transaction():
             self._reconnects = False
             try:
-                self._execute("SELECT pg_advisory_xact_lock(?)", (LOCK,))
+                self._db.execute(ALONE if alone else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 yield
             finally:
                 self._reconnects = True

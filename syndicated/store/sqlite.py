@@ -60,9 +60,9 @@ class SQLite(SQL):
             self._lock.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, *, alone: bool) -> Iterator[None]:
         with self._errors():
-            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("BEGIN IMMEDIATE" if alone else "BEGIN")
             try:
                 yield
                 self._db.execute("COMMIT")
