@@ -130,7 +130,7 @@ class Bandit:
         by, place, chance = "warmup" if decision.choice is None else "agent", decision.arm, decision.propensity
         if spec.mode == "apprentice":
             by, place, chance = "caller", self._played(request, ids), 1.0
-        elif spec.floor > 0 or len(decision.choice.index if decision.choice else ()) > 1:
+        elif spec.floor > 0 or not (decision.choice is None or decision.choice.allies):
             chances = (1 - spec.floor) * self.agent.chances(X, turn.round, turn.choice) + spec.floor / K
             if u[1] < spec.floor:
                 by, place = "floor", int(u[2] * K)
