@@ -22,7 +22,7 @@ LAYERS = [
     {"space", "registry", "statefile", "data", "factorise"},
     {"spec", "policies", "tuners", "environments"},
     {"agent"},
-    {"checks", "experiments"},
+    {"checks", "experiments", "evaluate"},
     {"cli"},
     {"__init__", "__main__"},  # the front doors
 ]
