@@ -142,13 +142,22 @@ class Agent:
 
     def chances(self, arms: npt.ArrayLike, round_: int, choice: Choice) -> Array:
         """The probability of each arm in that round, given the policy's own draw, and what `choice` still decides."""
+        K = len(self._check(arms))
         if round_ < self.warmup:
-            return np.full(len(self._check(arms)), 1 / len(self._check(arms)))
+            return np.full(K, 1 / K)
         if (round_ - self.warmup) % self._period:
             played, weights = np.array([self.propose(arms, round_, choice).arm]), np.ones(1)
         else:
             played, weights = self.recommend(arms, round_), reduce(np.multiply.outer, self.tuner.probabilities())
-        return np.bincount(played, weights.ravel(), len(self._check(arms))).astype(np.float64)
+        return np.asarray(np.bincount(played, weights.ravel(), K), dtype=np.float64)
+
+    def explain(self, arms: npt.ArrayLike, decision: Decision) -> tuple[Array, Array, Array]:
+        """What a proposed decision saw in each arm: the reward expected, the score, and what of it is exploration."""
+        arms, policy = self._check(arms), self.policies[decision.choice.slot if decision.choice else 0]
+        greedy = {**decision.params, **dict.fromkeys(policy.exploring, 0.0)}
+        stream = Stream(self.seed, POLICY, self._drawn_in(decision.round))
+        scores = policy.scores(arms, [decision.params, greedy], stream)
+        return policy.predict(arms, decision.params), scores[0], scores[0] - scores[1]
 
     def recommend(self, arms: npt.ArrayLike, round_: int | None = None) -> Ints:
         """The arm that each of the tuner's points would play now (or in that round), given the policy's own draw."""

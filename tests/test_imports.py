@@ -22,7 +22,8 @@ LAYERS = [
     {"space", "registry", "statefile", "data", "factorise"},
     {"spec", "policies", "tuners", "environments"},
     {"agent"},
-    {"checks", "experiments", "evaluate"},
+    {"checks", "experiments", "evaluate", "store"},
+    {"service"},
     {"cli"},
     {"__init__", "__main__"},  # the front doors
 ]

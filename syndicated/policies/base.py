@@ -20,6 +20,7 @@ class Policy(Learner):
     Hyper-parameters are arguments of each round; a policy never knows that it is tuned. `hyper` names them, with
     the least and the largest value that each may have. `natural` names those in units that the policy estimates while
     it learns, so that the same value is good in any world, with the plain ones that `theory` turns them into.
+    Where those that are `exploring` are 0, the scores are those of the greedy choice.
     `intercept` adds a constant feature to the model; `sigma`, the noise level, enters the theoretical values only;
     `size` is the model's dimension.
     """
@@ -29,6 +30,7 @@ class Policy(Learner):
     sigma: float = 0.5
     hyper: ClassVar[dict[str, tuple[float, float]]]
     natural: ClassVar[dict[str, tuple[str, ...]]] = {}
+    exploring: ClassVar[tuple[str, ...]] = ("alpha",)
     rewards: ClassVar[tuple[float, float]] = (-LIMIT, LIMIT)
 
     def __post_init__(self) -> None:

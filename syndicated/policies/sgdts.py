@@ -57,6 +57,7 @@ class SGDTS(Policy):
         "alpha2": (0.0, 1e12),
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha1", "alpha2"), "stride": ("eta0",)}
+    exploring: ClassVar[tuple[str, ...]] = ("alpha1", "alpha2")
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)

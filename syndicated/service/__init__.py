@@ -1,0 +1,1 @@
+"""The decision service: bandits that other programs ask over HTTP."""

@@ -1,0 +1,303 @@
+"""One bandit of the service: its spec, its arms, its agent, and how the log's events change them.
+
+`propose` looks and changes nothing; `fold` changes, and does so by what stands in the event alone: no clock, no other
+draw. So whoever folds the same events in the same order has the same bandit, to the bit.
+"""
+
+import inspect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from syndicated.agent import Agent
+from syndicated.errors import InputError, check_number, check_range, shorten
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.service.api import By, ChoiceRecord, Decided, DecideRequest, Spec, TopArm
+from syndicated.service.features import Arm, Encoder, Prepared
+from syndicated.service.history import History
+from syndicated.spec import build
+from syndicated.statefile import pack, unpack
+from syndicated.store import Event
+from syndicated.streams import GUARD, Stream
+from syndicated.tuners import TUNERS
+from syndicated.types import Array, Choice, Decision
+
+AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
+TOP = 3  # arms that a decision is explained by
+COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
+
+
+class Turn(NamedTuple):
+    """Where the next proposal stands: how many decisions were made, the agent's round, and its last choice."""
+
+    made: int
+    round: int
+    choice: Choice
+
+
+class Bandit:
+    """A bandit as the log has made it so far."""
+
+    def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
+        self.id, self.name, self.retired = id_, name, False
+        self.arms: dict[str, Arm] = {}
+        self.version = self.closed = epoch
+        self.lates = 0
+        self._start(spec, epoch)
+
+    def _start(self, spec: Spec, epoch: int) -> None:
+        """Begin an epoch: an empty model of this spec."""
+        self.spec, self.epoch = spec, epoch
+        self.encoder, self.agent = make(spec)
+        self.agent.id = f"{self.id}.{epoch}"
+        self._prepared = {id_: self.encoder.prepare(arm) for id_, arm in self.arms.items()}
+        self.history = History([len(axis) for axis in self.agent.tuner.axes()])
+
+    # what changes a bandit
+
+    def configure(self, spec: Spec, seq: int) -> None:
+        """A new spec: a new epoch if the agent is another one."""
+        if any(getattr(spec, part) != getattr(self.spec, part) for part in AGENT):
+            self.version = seq
+            self._start(spec, seq)
+        self.spec = spec
+
+    def put_arms(self, arms: Sequence[Arm]) -> None:
+        self.arms |= {arm.id: arm for arm in arms}
+        self._prepared |= {arm.id: self.encoder.prepare(arm) for arm in arms}
+
+    def drop_arm(self, arm: str) -> None:
+        del self.arms[arm], self._prepared[arm]
+
+    def load(self, model: bytes, seq: int) -> None:
+        """Go on from a stored model of the same agent."""
+        self.agent.restore(model)
+        self.version = seq
+
+    def decided(self, event: Event, decided: Decided) -> None:
+        """Count a decision."""
+        if decided.epoch != self.epoch:
+            return
+        if decided.by in COUNTED:
+            self.agent.record(_decision(decided, self.agent.id))
+        self.history.decided(event.at, decided, self.agent.tuner.probabilities)
+
+    def rewarded(self, event: Event, decided: Decided) -> None:
+        """Learn what an event about a decision says; the tuner is credited only with what the agent played itself."""
+        self.lates += event.kind == "late"
+        if event.kind == "close" and event.ref is not None:
+            self.closed = max(self.closed, event.ref)
+        if event.learn is None or decided.epoch != self.epoch:
+            return
+        if decided.by in COUNTED:
+            decision = _decision(decided, self.agent.id)
+            self.agent.absorb(decision if decided.by == "agent" else replace(decision, choice=None), event.learn)
+            self.version = event.seq
+        self.history.rewarded(decided.by, event.learn)
+
+    # what asks it
+
+    def turn(self) -> Turn:
+        return Turn(self.history.count, self.agent.round, self.agent.choice)
+
+    def propose(self, request: DecideRequest, table: Array | None, turn: Turn) -> tuple[Decided, Turn]:
+        """The decision on a request, and where the next one stands. A `table` holds the arms of a binary body."""
+        ids, X = self._table(request, table)
+        spec, K = self.spec, len(ids)
+        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist()
+        common: dict[str, Any] = {
+            "epoch": self.epoch,
+            "version": self.version,
+            "count": K,
+            "deferred": spec.deferred if request.deferred is None else request.deferred,
+        }
+        if spec.log == "all":
+            common |= {"arms": ids, "X": X.tobytes(), "context": request.context}
+        held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
+        if spec.mode == "off" or held_out:
+            place, chance = self._fall_back(ids, u[2])
+            by: By = "fallback" if spec.mode == "off" else "holdout"
+            decided = Decided(**common, by=by, arm=ids[place], place=place, x=X[place].tobytes(), propensity=chance)
+            return decided, turn._replace(made=turn.made + 1)
+        decision = self.agent.propose(X, turn.round, turn.choice)
+        after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
+        by, place, chance = "warmup" if decision.choice is None else "agent", decision.arm, decision.propensity
+        if spec.mode == "apprentice":
+            by, place, chance = "caller", self._played(request, ids), 1.0
+        elif spec.floor > 0 or len(decision.choice.index if decision.choice else ()) > 1:
+            chances = (1 - spec.floor) * self.agent.chances(X, turn.round, turn.choice) + spec.floor / K
+            if u[1] < spec.floor:
+                by, place = "floor", int(u[2] * K)
+            chance = min(1.0, float(chances[place]))
+        decided = Decided(
+            **common,
+            by=by,
+            arm=ids[place],
+            place=place,
+            x=X[place].tobytes(),
+            propensity=chance,
+            round=decision.round,
+            params=dict(decision.params),
+            choice=None if decision.choice is None else _record_of(decision.choice),
+            agrees=place == decision.arm,
+            **self._why(X, ids, decision, place),
+        )
+        return decided, after
+
+    def _why(self, X: Array, ids: Sequence[str], decision: Decision, place: int) -> dict[str, Any]:
+        if decision.choice is None:
+            return {"explored": True}
+        predicted, scores, bonus = self.agent.explain(X, decision)
+        best = np.argsort(-scores, kind="stable")[:TOP].tolist()
+        if place not in best:
+            best[-1] = place
+        top = tuple(TopArm(ids[a], float(predicted[a]), float(scores[a]), float(bonus[a])) for a in best)
+        return {"explored": place != int(np.argmax(scores - bonus)), "top": top}
+
+    def _table(self, request: DecideRequest, table: Array | None) -> tuple[list[str], Array]:
+        """The ids of a request's arms, and their features."""
+        if table is not None:
+            given = request.arms or [str(k) for k in range(len(table))]
+            ids = [arm if isinstance(arm, str) else arm.id for arm in given]
+            X = self.encoder.rows(request.context, table)
+        else:
+            arms: list[Arm | Prepared] = []
+            if request.arms is None and not self._prepared:
+                raise InputError("arms must be given, or registered before; there are none")
+            for arm in self._prepared.values() if request.arms is None else request.arms:
+                if isinstance(arm, str):
+                    known = self._prepared.get(arm)
+                    if known is None and self.spec.features.get("kind") != "ids":
+                        raise InputError(f"an arm without features must be registered; got {shorten(arm)}")
+                    arms.append(known or Arm(arm))
+                else:
+                    arms.append(arm)
+            ids, X = [arm.id for arm in arms], self.encoder.table(request.context, arms)
+        if len(set(ids)) < len(ids):
+            raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")
+        return ids, X
+
+    def _played(self, request: DecideRequest, ids: Sequence[str]) -> int:
+        if request.played not in ids:
+            must = "an apprentice must be told the arm that was played, one of the request's"
+            raise InputError(f"{must}; got {shorten(request.played)}")
+        return ids.index(request.played)
+
+    def _fall_back(self, ids: Sequence[str], u: float) -> tuple[int, float]:
+        if self.spec.fallback == "uniform":
+            return int(u * len(ids)), 1 / len(ids)
+        if self.spec.fallback == "arm" and self.spec.fallback_arm in ids:
+            return ids.index(self.spec.fallback_arm), 1.0
+        return 0, 1.0
+
+    def check_reward(self, reward: float) -> float:
+        """A reward within the bandit's range, or the policy's."""
+        low, high = self.spec.rewards or (-math.inf, math.inf)
+        low, high = max(low, self.agent.policy.rewards[0]), min(high, self.agent.policy.rewards[1])
+        return check_number("a reward of this bandit", reward, low, high)
+
+    # snapshots
+
+    def snapshot(self) -> bytes:
+        """All of this as the content of a file."""
+        head = {
+            "id": self.id,
+            "name": self.name,
+            "spec": msgspec.to_builtins(self.spec),
+            "epoch": self.epoch,
+            "retired": self.retired,
+            "arms": msgspec.to_builtins(list(self.arms.values())),
+            "learned": self.version,
+            "closed": self.closed,
+            "lates": self.lates,
+            "history": self.history.head(),
+        }
+        return pack(head, {"history": self.history.rows(), "agent": np.frombuffer(self.agent.state(), np.uint8)})
+
+    @classmethod
+    def of(cls, data: bytes) -> "Bandit":
+        """The bandit that a snapshot is of."""
+        head, arrays = unpack(data)
+        bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
+        bandit.retired, bandit.version = head["retired"], head["learned"]
+        bandit.closed, bandit.lates = head["closed"], head["lates"]
+        bandit.put_arms(msgspec.convert(head["arms"], list[Arm]))
+        bandit.agent.restore(arrays["agent"].tobytes())
+        bandit.history.restore(head["history"], np.asarray(arrays["history"], dtype=np.float64))
+        return bandit
+
+    def alarms(self) -> list[str]:
+        """What its keeper should look at."""
+        found: list[str] = []
+        if self.history.learned < 1000:
+            return found
+        for axis, p in zip(self.agent.tuner.axes(), self.agent.tuner.probabilities(), strict=True):
+            if len(p) < 2:
+                continue
+            value = ", ".join(f"{name}={number:g}" for name, number in axis[int(np.argmax(p))].items())
+            if _at_the_edge(axis, int(np.argmax(p))) and p.max() > 0.9:
+                found.append(f"{value} is at the edge of its axis with probability {p.max():.2f}: widen the space")
+            if p.max() > 0.999:
+                found.append(f"the probabilities have collapsed to {value}")
+        return found
+
+
+def make(spec: Spec) -> tuple[Encoder, Agent]:
+    """The encoder and the agent of a spec, which is refused if they cannot be."""
+    encoder = Encoder.of(spec.features)
+    for part in (spec.policy, spec.tuner):
+        if not isinstance(part.get("name"), str):
+            raise InputError(f"a policy and a tuner must have a name; got {shorten(part)}")
+    if "dim" in spec.policy and spec.policy["dim"] != encoder.dim:
+        raise InputError(f"policy.dim must be {encoder.dim}, that of the features; got {shorten(spec.policy['dim'])}")
+    policy = build(POLICIES, {**spec.policy, "dim": encoder.dim})
+    arguments = dict(spec.tuner)
+    if spec.space is not None:
+        arguments["space"] = spec.space
+    elif "space" in inspect.signature(find(TUNERS, spec.tuner["name"])).parameters:
+        arguments["space"] = policy.space
+    tuner = build(TUNERS, arguments)
+    if spec.rewards is not None:
+        check_range("rewards", list(spec.rewards))
+    if spec.aggregate != "first" and spec.window is None:
+        raise InputError(f"rewards are collected ({spec.aggregate}) until a window closes: window must be given")
+    if spec.default_reward is not None and spec.window is None:
+        raise InputError("a default reward is for when the window closes: window must be given")
+    if (spec.fallback == "arm") != (spec.fallback_arm is not None):
+        raise InputError("fallback_arm must be given with the fallback 'arm', and only then")
+    return encoder, Agent(policy, tuner, seed=spec.seed)
+
+
+def _at_the_edge(axis: Sequence[Mapping[str, float]], best: int) -> bool:
+    """Whether a candidate has the least or the largest value of a hyper-parameter with three values or more."""
+    for name, value in axis[best].items():
+        values = sorted({point[name] for point in axis})
+        if len(values) > 2 and value in (values[0], values[-1]):
+            return True
+    return False
+
+
+def _share(seed: int, subject: str) -> float:
+    """A number in [0, 1) that stays with a subject."""
+    digest = blake2b(subject.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(16, "little"))
+    return int.from_bytes(digest.digest(), "little") / 2**64
+
+
+def _record_of(choice: Choice) -> ChoiceRecord:
+    return ChoiceRecord(dict(choice.params), choice.index, choice.probability, choice.slot, choice.odds, choice.allies)
+
+
+def _decision(decided: Decided, agent: str) -> Decision:
+    """A decision as the agent takes it."""
+    kept = decided.choice
+    choice = None
+    if kept is not None:
+        choice = Choice(kept.params, kept.index, kept.probability, kept.slot, kept.odds, kept.allies)
+    x = np.frombuffer(bytearray(decided.x))
+    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)
