@@ -300,9 +300,8 @@ def _write(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
 
 
 def _same(one: Log, other: Log) -> bool:
-    left = one.unrewarded, one.featureless
     rows = [[(r.X.tolist(), r.place, r.propensity, r.reward) for r in log.rounds] for log in (one, other)]
-    return left == (other.unrewarded, other.featureless) and rows[0] == rows[1]
+    return one.left_out == other.left_out and rows[0] == rows[1]
 
 
 SMALL = _uniform_log(_rounds(WORLD, 1, 6)[0], 1)
@@ -329,6 +328,16 @@ def test_decisions_without_reward_or_features_are_left_out_and_counted(tmp_path:
     assert _same(log, Log(SMALL.rounds[3:], unrewarded=1, featureless=2))
 
 
+@pytest.mark.parametrize("by", ["caller", "fallback", "holdout"])
+def test_decisions_that_others_made_count_only_if_they_were_drawn(by: str, tmp_path: Path) -> None:
+    lines = _lines(SMALL)
+    lines[0] |= {"by": by, "propensity": 1.0}
+    lines[3] |= {"by": by}
+    lines[6] |= {"propensity": 1.0}
+    log = read_log(_write(tmp_path / "log.jsonl", lines))
+    assert (log.forced, len(log.rounds), log.rounds[1].propensity) == (1, 5, 1.0)
+
+
 def _with(line: int, **changes: Any) -> list[dict[str, Any]]:
     lines = _lines(SMALL)
     lines[line] |= changes
@@ -349,7 +358,7 @@ BAD_LOGS: dict[str, tuple[Any, str]] = {
     ),
     "no rewards": (
         [line for line in _lines(SMALL) if line["kind"] == "decide"],
-        "a log must have decisions with X and a reward; of its decisions 6 have no reward, 0 no X",
+        "a log must have decisions with X and a reward; it left out 6 without a reward, 0 without X, 0 that others ",
     ),
     "no number": (_with(0, seq="1"), WHERE + "seq must be a whole number of at least 0; got '1'"),
     "twice": (_with(3, seq=1), "line 4 of log.jsonl: a decision must be logged once; 1 is logged twice"),
@@ -459,7 +468,7 @@ def test_the_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixt
     found = evaluate(Log(log.rounds[1:]), Agent(LinUCB(dim=3), Fixed(Space(alpha=[0.5])), seed=3), confidence=0.9)
     assert "LinUCB: reward a round, from a log of 499 rounds" in shown
     assert "90% interval" in shown
-    assert "Left out: 1 without a reward, 0 without X." in shown
+    assert "Left out: 1 without a reward, 0 without X, 0 that others made without chance." in shown
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     assert [row[0] for row in rows] == ["the log", "Consensus", "", "", "", "Fixed", "", "", ""]
     for row, estimate in zip(rows[5:], (found.dr, found.snips, found.ips, found.gain), strict=True):

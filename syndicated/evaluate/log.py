@@ -3,13 +3,16 @@
     {"seq": 17, "bandit": "news", "kind": "decide", "place": 1, "X": [[...], [...]], "propensity": 0.25, ...}
     {"seq": 21, "bandit": "news", "kind": "reward", "ref": 17, "learn": 1.0, ...}
 
-A line of any kind with `ref` and a number `learn` is the reward of decision `ref` of its bandit. Other keys and other
-lines are ignored. Decisions count in the order of `seq`, wherever their lines stand.
+A line of any kind with `ref` and a number `learn` is the reward of decision `ref` of its bandit. Decisions count in the
+order of `seq`, wherever their lines stand. One that the agent did not make (see `by`), and nobody drew, says nothing of
+the other arms and is left out. Other keys and other lines are ignored.
 """
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +24,7 @@ from syndicated.types import Array
 
 LEAST = 1e-12  # of a propensity
 OPTION = '"log": "all"'  # of a bandit: write the features of all arms with every decision
+OTHERS = ("caller", "fallback", "holdout")  # who may decide in the agent's place
 Key = tuple[str, int]
 T = TypeVar("T")
 
@@ -53,14 +57,20 @@ class Log:
     rounds: Sequence[Logged]
     unrewarded: int = 0
     featureless: int = 0
+    forced: int = 0
 
     def __post_init__(self) -> None:
         if not self.rounds:
-            left = f"{self.unrewarded} have no reward, {self.featureless} no X"
-            raise InputError(f"a log must have decisions with X and a reward; of its decisions {left}")
+            raise InputError(f"a log must have decisions with X and a reward; it left out {self.left_out}")
         dims = sorted({each.X.shape[1] for each in self.rounds})
         if len(dims) > 1:
             raise InputError(f"a log must have as many features in all rounds; got {dims[0]} and {dims[-1]}")
+
+    @property
+    def left_out(self) -> str:
+        """How many decisions were left out, and why."""
+        parts = f"{self.unrewarded:,} without a reward", f"{self.featureless:,} without X"
+        return ", ".join((*parts, f"{self.forced:,} that others made without chance"))
 
     @property
     def dim(self) -> int:
@@ -69,35 +79,44 @@ class Log:
 
 def read_log(path: str | Path, bandit: str | None = None) -> Log:
     """The log of one bandit, which must be named if the file has several."""
-    decisions: dict[Key, tuple[str, dict[str, Any]]] = {}
+    names: set[str] = set()
+    decisions: dict[Key, Logged | str] = {}
     rewards: dict[Key, float] = {}
     for where, line in _lines(Path(path)):
         name = str(line.get("bandit"))
         if line.get("kind") == "decide":
-            key = name, _at(where, check_count, "seq", line.get("seq"), 0)
-            if key in decisions:
-                raise InputError(f"{where}: a decision must be logged once; {key[1]} is logged twice")
-            decisions[key] = where, line
+            names.add(name)
+            if bandit in (None, name):
+                key = name, _at(where, check_count, "seq", line.get("seq"), 0)
+                if key in decisions:
+                    raise InputError(f"{where}: a decision must be logged once; {key[1]} is logged twice")
+                decisions[key] = _at(where, _decision, line)
         elif isinstance(line.get("ref"), int) and line.get("learn") is not None:
             key = name, line["ref"]
             if key in rewards:
                 raise InputError(f"{where}: a decision must have one reward; {key[1]} has two")
             rewards[key] = _at(where, check_number, "learn", line["learn"], -LIMIT, LIMIT)
-    return _log(decisions, rewards, _bandit(Path(path), {name for name, _ in decisions}, bandit))
+    _check_bandit(Path(path), names, bandit)
+    return _join(decisions, rewards)
 
 
-def _log(decisions: dict[Key, tuple[str, dict[str, Any]]], rewards: dict[Key, float], bandit: str) -> Log:
-    own = sorted(key for key in decisions if key[0] == bandit)
-    full = [key for key in own if decisions[key][1].get("X") is not None]
-    if not full:
+def _decision(line: dict[str, Any]) -> Logged | str:
+    """The decision, its reward open; or the count of those left out that it belongs to."""
+    if line.get("X") is None:
+        return "featureless"
+    logged = Logged(line["X"], line.get("place", -1), line.get("propensity", math.nan), 0.0)
+    forced = line.get("by") in OTHERS and logged.propensity == 1.0 and len(logged.X) > 1
+    return "forced" if forced else logged
+
+
+def _join(decisions: dict[Key, Logged | str], rewards: dict[Key, float]) -> Log:
+    """Every decision with its reward, in their order."""
+    left = Counter(each for each in decisions.values() if isinstance(each, str))
+    if left["featureless"] == len(decisions):
         raise InputError(f"a log must have the features of all arms, X; set {OPTION} in the bandit's configuration")
-    rounds = []
-    for key in full:
-        if key in rewards:
-            where, line = decisions[key]
-            fields = line["X"], line.get("place"), line.get("propensity"), rewards[key]
-            rounds.append(_at(where, Logged, *fields))
-    return Log(tuple(rounds), unrewarded=len(full) - len(rounds), featureless=len(own) - len(full))
+    found = [(key, each) for key in sorted(decisions) if isinstance(each := decisions[key], Logged)]
+    rounds = tuple(replace(each, reward=rewards[key]) for key, each in found if key in rewards)
+    return Log(rounds, len(found) - len(rounds), left["featureless"], left["forced"])
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -115,8 +134,8 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield where, line
 
 
-def _bandit(path: Path, there: set[str], wanted: str | None) -> str:
-    """The bandit that was asked for, or the only one there is."""
+def _check_bandit(path: Path, there: set[str], wanted: str | None) -> None:
+    """Refuse a log without decisions, of other bandits than the wanted one, or of several if none is."""
     names = ", ".join(sorted(there))
     if not there:
         raise InputError(f'{path.name} must have decisions, lines with "kind": "decide"; got none')
@@ -124,7 +143,6 @@ def _bandit(path: Path, there: set[str], wanted: str | None) -> str:
         raise InputError(f"{path.name} has the bandits {names}; got {wanted!r}")
     if wanted is None and len(there) > 1:
         raise InputError(f"{path.name} has the bandits {names}: one must be chosen (--bandit)")
-    return min(there) if wanted is None else wanted
 
 
 def _at(where: str, check: Callable[..., T], *arguments: Any) -> T:

@@ -26,7 +26,7 @@ def print_evaluations(console: Console, title: str, log: Log, found: Mapping[str
         table.add_row("", "IPS", *_cells(each.ips), "", "")
         table.add_row("", "DR less the log", *_cells(each.gain), "", "", end_section=True)
     console.print(table)
-    console.print(f"Left out: {log.unrewarded:,} without a reward, {log.featureless:,} without X.", highlight=False)
+    console.print(f"Left out: {log.left_out}.", highlight=False)
     for label, each in found.items():
         for warning in each.warnings:
             console.print(f"Warning, {label}: {warning}.", highlight=False, soft_wrap=True)
