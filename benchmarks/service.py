@@ -91,14 +91,14 @@ class Measured:
 
     def row(self, against: "Measured | None") -> list[str]:
         statuses = {status for load in self.loads for status in load.statuses}
-        ratio = "" if against is None else f"{median(b.rate / a.rate for a, b in zip(against.loads, self.loads)):.2f}"
+        pairs = [] if against is None else list(zip(against.loads, self.loads, strict=True))
         return [
             self.what,
             f"{median(load.rate for load in self.loads):.0f}",
             f"{median(load.quantile(0.5) for load in self.loads) * 1e3:.1f}",
             f"{median(load.quantile(0.99) for load in self.loads) * 1e3:.1f}",
             f"{median(self.computed) * 1e6:.0f}",
-            ratio,
+            f"{median(own.rate / other.rate for other, own in pairs):.2f}" if pairs else "",
             ", ".join(map(str, sorted(statuses))),
         ]
 

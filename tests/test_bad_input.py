@@ -443,7 +443,7 @@ def _decide_large(size: float) -> Callable[[Any], object]:
     return lambda agent: agent.decide(size * np.eye(3))
 
 
-APART = ("checks", "evaluate", "experiments", "service")
+APART = ("checks", "evaluate", "experiments", "service", "store")
 
 
 def _raises() -> list[tuple[str, int, int]]:

@@ -258,7 +258,7 @@ class Model(RuleBasedStateMachine):
     def erase(self, subject: str) -> None:
         with self.store.batch():
             assert self.store.erase(subject) == sum(event.subject == subject for event in self.log)
-        blank = [event._replace(key=None, subject=None, body=b"") for event in self.log]
+        blank = [event._replace(learn=None, key=None, subject=None, body=b"") for event in self.log]
         pairs = zip(self.log, blank, strict=True)
         self.log = [erased if event.subject == subject else event for event, erased in pairs]
 

@@ -115,7 +115,9 @@ class SQL(Store):
         return self._run(f"DELETE FROM log WHERE {where}", bandit, before, upto)
 
     def erase(self, subject: str) -> int:
-        return self._run("UPDATE log SET body = ?, learn = NULL, key = NULL, subject = NULL WHERE subject = ?", b"", subject)
+        return self._run(
+            "UPDATE log SET body = ?, learn = NULL, key = NULL, subject = NULL WHERE subject = ?", b"", subject
+        )
 
     @property
     def secret(self) -> bytes:

@@ -114,7 +114,7 @@ class Store(ABC):
 
     @abstractmethod
     def erase(self, subject: str) -> int:
-        """Within a batch: empty the bodies of all events that concern a subject, and its name; how many."""
+        """Within a batch: empty all events that concern a subject, of their bodies, rewards and names; how many."""
 
     @property
     @abstractmethod
