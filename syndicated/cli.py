@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce, scoreboard, evaluate."""
+"""The command line."""
 
 import argparse
 import inspect
@@ -37,6 +37,7 @@ from syndicated.experiments.run import Curve, Engine, run
 from syndicated.experiments.standings import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
+from syndicated.service import serve
 from syndicated.space import Space
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS, Consensus, Fixed
@@ -152,6 +153,8 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("name", choices=["movielens-100k"])
     fetch.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
     fetch.set_defaults(command=_data)
+
+    serve.add_command(commands)
 
     _add_size(play)
     _add_size(again)
