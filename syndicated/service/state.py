@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from syndicated.errors import InputError
 from syndicated.service.api import Decided, KeyReply, Spec
@@ -19,13 +20,14 @@ CACHED = 50_000  # decisions kept in memory, the latest; others are looked up in
 ADMIN = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
 
 decode = msgspec.msgpack.decode
+_encoder = msgspec.msgpack.Encoder(enc_hook=np.generic.item)
 _decided = msgspec.msgpack.Decoder(Decided)
 
 
 def encode(body: Any) -> bytes:
     """The body of an event."""
     try:
-        return msgspec.msgpack.encode(body)
+        return _encoder.encode(body)
     except OverflowError:
         raise InputError("whole numbers must be at least -2^63 and less than 2^64") from None
 

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from syndicated.errors import SyndicatedError
 
-SCHEMA = 1  # the version of the tables; see the migrations of each store
+SCHEMA = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK = 1000  # events that are read at once
 
 
@@ -65,6 +65,10 @@ class Store(ABC):
         """A transaction, alone on the journal, that gives the last sequence number; it is durable when it ends."""
 
     @abstractmethod
+    def view(self) -> AbstractContextManager[None]:
+        """A transaction that only reads: in it the journal stays as it was, whatever others do."""
+
+    @abstractmethod
     def append(self, events: Sequence[Event]) -> None:
         """Within a batch: add events, whose sequence numbers go on from the last without gaps."""
 
@@ -110,7 +114,7 @@ class Store(ABC):
 
     @abstractmethod
     def erase(self, subject: str) -> int:
-        """Within a batch: empty the bodies of all events that concern a subject, and its name; how many."""
+        """Within a batch: empty all events that concern a subject, of their bodies, rewards and names; how many."""
 
     @property
     @abstractmethod
@@ -146,17 +150,16 @@ def by_key(events: Iterable[Event]) -> dict[tuple[int, str], Event]:
 
 def copy(source: Store, target: Store) -> int:
     """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had."""
-    if target.last():
-        raise StoreError(f"a copy must go into an empty journal; got one with {target.last()} events")
-    with target.batch():
-        target.adopt(source.secret)
-        saved = [snapshot for newest in source.snapshots() for snapshot in source.snapshots(newest.bandit)]
     count = 0
-    events = (event for event, _ in source.after(0))
-    while chunk := list(islice(events, CHUNK)):
-        with target.batch():
+    with target.batch() as last, source.view():
+        if last:
+            raise StoreError(f"a copy must go into an empty journal; got one with {last} events")
+        target.adopt(source.secret)
+        events = (event for event, _ in source.after(0))
+        while chunk := list(islice(events, CHUNK)):
             target.append(chunk)
-        count += len(chunk)
-    with target.batch():
-        target.save(list(reversed(saved)), keep=len(saved))
+            count += len(chunk)
+        for newest in source.snapshots():
+            saved = source.snapshots(newest.bandit)
+            target.save(saved, keep=len(saved))
     return count
