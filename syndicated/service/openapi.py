@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import msgspec
 
-import syndicated
 from syndicated.service.web import JSON, PROBLEM, PROBLEMS, Endpoint, ProblemDocument
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ def describe(table: Sequence[Endpoint]) -> dict[str, Any]:
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, known, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "syndicated", "version": syndicated.__version__, "description": ABOUT},
+        "info": {"title": "syndicated", "version": version("syndicated"), "description": ABOUT},
         "paths": paths,
         "components": {
             "schemas": schemas,
