@@ -30,6 +30,7 @@ from syndicated.types import Array, Choice, Decision
 
 AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
 TOP = 3  # arms that a decision is explained by
+NO_DRAWS = (1.0, 1.0, 0.0)
 COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
 
 
@@ -110,7 +111,8 @@ class Bandit:
         """The decision on a request, and where the next one stands. A `table` holds the arms of a binary body."""
         ids, X = self._table(request, table)
         spec, K = self.spec, len(ids)
-        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist()
+        guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
+        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
         common: dict[str, Any] = {
             "epoch": self.epoch,
             "version": self.version,
