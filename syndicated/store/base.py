@@ -145,18 +145,26 @@ def by_key(events: Iterable[Event]) -> dict[tuple[int, str], Event]:
 
 
 def copy(source: Store, target: Store) -> int:
-    """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had."""
+    """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had.
+
+    The copy is there as a whole or not at all. What was pruned while it was read is part of a newer snapshot.
+    """
     if target.last():
         raise StoreError(f"a copy must go into an empty journal; got one with {target.last()} events")
+    count = last = 0
     with target.batch():
         target.adopt(source.secret)
-        saved = [snapshot for newest in source.snapshots() for snapshot in source.snapshots(newest.bandit)]
-    count = 0
-    events = (event for event, _ in source.after(0))
-    while chunk := list(islice(events, CHUNK)):
-        with target.batch():
+        saved = _saved(source)
+        events = (event for event, _ in source.after(0))
+        while chunk := list(islice(events, CHUNK)):
             target.append(chunk)
-        count += len(chunk)
-    with target.batch():
-        target.save(list(reversed(saved)), keep=len(saved))
+            count, last = count + len(chunk), chunk[-1].seq
+        saved |= _saved(source)
+        target.save([saved[key] for key in sorted(saved) if saved[key].seq <= last], keep=len(saved))
     return count
+
+
+def _saved(store: Store) -> dict[tuple[int, int], Snapshot]:
+    """All snapshots, by bandit and sequence number."""
+    found = [snapshot for newest in store.snapshots() for snapshot in store.snapshots(newest.bandit)]
+    return {(snapshot.bandit, snapshot.seq): snapshot for snapshot in found}
