@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce, scoreboard."""
+"""The command line: list, run, reproduce, scoreboard, data, serve."""
 
 import argparse
 import inspect
@@ -34,6 +34,7 @@ from syndicated.experiments.run import Curve, Engine, run
 from syndicated.experiments.standings import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
+from syndicated.service import serve
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS, Consensus, Fixed
 
@@ -128,6 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("name", choices=["movielens-100k"])
     fetch.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
     fetch.set_defaults(command=_data)
+
+    serve.add_command(commands)
 
     _add_size(play)
     _add_size(again)

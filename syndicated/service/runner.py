@@ -153,6 +153,11 @@ class Runner:
     def ready(self) -> bool:
         return self.failed is None and not self.away and not self._stopping
 
+    @property
+    def waiting(self) -> int:
+        """How many requests have no answer yet."""
+        return self._waiting
+
     def _work(self) -> None:
         try:
             while True:

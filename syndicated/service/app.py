@@ -1,0 +1,185 @@
+"""The service over HTTP: the front that takes every request, and the two routes that are taken without a router.
+
+    request ─► App ─► decide, reward: read, check, ask the engine, answer in two messages
+                └──► router ─► a row of the route table (routes.py), or a page
+
+Whatever goes wrong on the way becomes a problem document here, and nowhere else.
+"""
+
+import itertools
+import logging
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from syndicated.service import auth, pages, routes
+from syndicated.service.api import KeyReply, Problem
+from syndicated.service.api import Scope as KeyScope
+from syndicated.service.engine import Engine
+from syndicated.service.logs import safe
+from syndicated.service.metrics import Metrics
+from syndicated.service.web import JSON, SECURITY, Limits, Rate, Refusal, Row, bounded, document, problem_of
+
+BANDITS = "/v1/bandits/"
+NAMED = BANDITS + "{name}/"
+ID = b"x-request-id"
+
+log = logging.getLogger("syndicated.requests")
+encode = msgspec.json.encode
+
+_id = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class App:
+    """An ASGI application on an engine, which lives as long as the application does."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits | None = None,
+        *,
+        started: Callable[[Engine], Awaitable[None]] | None = None,
+    ) -> None:
+        self.engine, self.limits = engine, limits or Limits()
+        self.metrics = Metrics(engine)
+        self._rate = Rate(self.limits.rate)
+        self._started = started
+        self._run, self._number = secrets.token_hex(6), itertools.count()
+        rows = [Row(endpoint) for endpoint in routes.TABLE]
+        self._hot = {row.endpoint.path.removeprefix(NAMED): row for row in rows if row.endpoint.hot}
+        self._router = Router(
+            [*_routes(rows), *pages.routes(engine)],
+            redirect_slashes=False,
+            lifespan=self._life,
+            default=_not_found,
+        )
+
+    @asynccontextmanager
+    async def _life(self, app: Any) -> AsyncIterator[None]:
+        self.engine.start()
+        try:
+            if self._started is not None:
+                await self._started(self.engine)
+            yield
+        finally:
+            await self.engine.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        begun, path = time.perf_counter(), scope["path"]
+        reply = _Reply(send, self._request_id(scope))
+        name, _, verb = path[len(BANDITS) :].partition("/")
+        hot = self._hot.get(verb) if scope["method"] == "POST" and path.startswith(BANDITS) else None
+        try:
+            if hot is not None:
+                await reply.give(200, _JSON, encode(await hot.take(self, {"name": name}, scope, receive)))
+            else:
+                scope["app"] = self
+                await self._router(scope, bounded(receive, scope, self.limits.body), reply.send)
+        except Exception as error:
+            await self._explain(error, reply)
+        seconds = time.perf_counter() - begun
+        self.metrics.observe(hot.endpoint.path if hot else _route_of(scope), reply.status, seconds)
+        level = logging.DEBUG if hot is not None and reply.status < 400 else logging.INFO
+        if log.isEnabledFor(level):
+            fields = {"request": reply.id, "method": scope["method"], "path": safe(path), "status": reply.status}
+            log.log(level, "request", extra={"fields": fields | {"ms": round(seconds * 1000, 3)}})
+
+    async def _explain(self, error: Exception, reply: "_Reply") -> None:
+        """Answer with a problem document, unless an answer has begun."""
+        problem = problem_of(error)
+        if problem.status == 500:
+            log.error("a request failed", exc_info=error, extra={"fields": {"request": reply.id}})
+        if reply.status:
+            raise error
+        headers, body = document(problem, reply.id)
+        pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+        await reply.give(problem.status, [*pairs, *SECURITY], body)
+
+    def _request_id(self, scope: Scope) -> str:
+        for name, value in scope["headers"]:
+            if name == ID and _id.fullmatch(value):
+                return str(value, "ascii")
+        return f"{self._run}-{next(self._number):x}"
+
+    def admit(self, scope: Scope, wanted: KeyScope) -> KeyReply:
+        """The key of a request that may do this, and may do it now."""
+        token = None
+        for name, value in scope["headers"]:
+            if name == b"authorization" and value[:7].lower() == b"bearer ":
+                token = str(value[7:], "latin-1").strip()
+        key = auth.check(self.engine, token or auth.token_of(HTTPConnection(scope)), wanted)
+        self._rate.take(key.id)
+        return key
+
+
+class _Reply:
+    """A reply on its way: its status once it has begun, and the headers that every reply has."""
+
+    def __init__(self, send: Send, id_: str) -> None:
+        self._send, self.id, self.status = send, id_, 0
+
+    async def give(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """A whole reply."""
+        self.status = status
+        own = [*headers, (ID, self.id.encode()), (b"content-length", b"%d" % len(body))]
+        await self._send({"type": "http.response.start", "status": status, "headers": own})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def send(self, message: Message) -> None:
+        """A part of a reply that the router makes."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            given = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in given}
+            more = [pair for pair in SECURITY if pair[0] not in names]
+            message = {**message, "headers": [*given, *more, (ID, self.id.encode())]}
+        await self._send(message)
+
+
+class _Methods:
+    """The rows of the route table that share a path."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = {row.endpoint.method: row for row in rows}
+        if "GET" in self._rows:
+            self._rows["HEAD"] = self._rows["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        row = self._rows.get(scope["method"])
+        if row is None:
+            allowed = ", ".join(sorted(self._rows))
+            raise Refusal(405, "method", f"this path takes {allowed}; got {scope['method']}", {"allow": allowed})
+        response = await row.respond(scope["app"], scope, receive)
+        await response(scope, receive, send)
+
+
+def _routes(rows: Iterable[Row]) -> list[BaseRoute]:
+    """A route for each path of the table."""
+    paths: dict[str, list[Row]] = {}
+    for row in rows:
+        paths.setdefault(row.endpoint.path, []).append(row)
+    return [Route(path, _Methods(rows)) for path, rows in paths.items()]
+
+
+def _route_of(scope: Scope) -> str:
+    """The path of the route that took a request, with places for names: few, as metrics need them."""
+    route = scope.get("route")
+    return getattr(route, "path", "other")
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise Problem(404, "unknown-path", "there is nothing at this path; /docs lists what there is")
+
+
+_JSON = [(b"content-type", JSON.encode())]

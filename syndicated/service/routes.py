@@ -1,0 +1,311 @@
+"""The route table: every path of the API, who may use it, what it takes and what it gives."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response, StreamingResponse
+
+from syndicated.service.admin import describe
+from syndicated.service.api import (
+    ActivateRequest,
+    Arms,
+    BanditReply,
+    Create,
+    DecideReply,
+    DecideRequest,
+    KeyReply,
+    KeyRequest,
+    ModelReply,
+    Problem,
+    RewardReply,
+    RewardRequest,
+    Spec,
+    Strict,
+    Text,
+)
+from syndicated.service.exchange import DecisionReply, decision_reply, line_of
+from syndicated.service.features import Arm
+from syndicated.service.metrics import CONTENT_TYPE
+from syndicated.service.state import decode
+from syndicated.service.web import BINARY, BYTES, JSON, LINES, PARQUET, Call, Endpoint
+
+CHUNK = 1000  # events of the log that are read at once
+NAMED = "/v1/bandits/{name}"
+
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Sequence = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class Latest(Strict, frozen=True):
+    """How many of the latest."""
+
+    limit: Count = 100
+
+
+class LogQuery(Strict, frozen=True):
+    """Which part of the log: behind which sequence number, at most how many events, and as what."""
+
+    after: Sequence = 0
+    limit: Annotated[int, Meta(ge=1, le=2**62)] | None = None
+    format: Literal["jsonl", "parquet"] = "jsonl"
+
+
+class Health(Struct, frozen=True):
+    status: Literal["ok"] = "ok"
+
+
+class ArmsReply(Struct, frozen=True):
+    """How many arms are registered."""
+
+    arms: int
+
+
+class Erased(Struct, frozen=True):
+    """How many events were emptied."""
+
+    erased: int
+
+
+class AuditLine(Struct, frozen=True, kw_only=True):
+    """What an administrator, or the service by itself, has done; `actor` is the id of a key."""
+
+    seq: int
+    at: float
+    kind: str
+    actor: str
+    about: dict[str, Any]
+
+
+# the service
+
+
+async def healthz(call: Call) -> Health:
+    if call.app.engine.failed is not None:
+        raise Problem(503, "stopped", "the engine has stopped; the process must be started again")
+    return Health()
+
+
+async def readyz(call: Call) -> Health:
+    engine = call.app.engine
+    if not engine.ready:
+        raise Problem(503, "not-ready", engine.away or "the engine has stopped, or is about to")
+    return Health()
+
+
+async def metrics(call: Call) -> Response:
+    return Response(call.app.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+
+async def keys(call: Call) -> list[KeyReply]:
+    return await call.app.engine.look(lambda state: sorted(state.keys.values(), key=lambda key: key.created))
+
+
+async def create_key(call: Call) -> KeyReply:
+    return await call.app.engine.create_key(call.actor, call.body)
+
+
+async def revoke_key(call: Call) -> KeyReply:
+    return await call.app.engine.revoke_key(call.actor, call.path["id"])
+
+
+async def erase(call: Call) -> Erased:
+    return Erased(await call.app.engine.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
+
+
+async def audit(call: Call) -> list[AuditLine]:
+    engine = call.app.engine
+    events = await engine.audit(call.query.limit)
+    names = {bandit.id: bandit.name for bandit in list(engine.state.bandits.values())}
+    return [_audit_line(event.seq, event.at, event.kind, decode(event.body), names) for event in events]
+
+
+def _audit_line(seq: int, at: float, kind: str, body: dict[str, Any], names: dict[int, str]) -> AuditLine:
+    body.pop("hash", None)
+    if "model" in body:
+        body["model"] = f"{len(body['model'])} bytes"
+    if "bandit" in body:
+        body["bandit"] = names.get(body["bandit"])
+    return AuditLine(seq=seq, at=at, kind=kind, actor=body.pop("actor", ""), about=body)
+
+
+# bandits
+
+
+async def create(call: Call) -> BanditReply:
+    return await call.app.engine.create(call.actor, call.body)
+
+
+async def bandits(call: Call) -> list[BanditReply]:
+    return await call.app.engine.look(lambda state: [describe(bandit) for bandit in state.bandits.values()])
+
+
+async def bandit(call: Call) -> BanditReply:
+    engine = call.app.engine
+    return await engine.look(lambda state: describe(engine.bandit(call.path["name"])))
+
+
+async def update(call: Call) -> BanditReply:
+    return await call.app.engine.update(call.actor, call.path["name"], call.body)
+
+
+async def retire(call: Call) -> None:
+    await call.app.engine.retire(call.actor, call.path["name"])
+
+
+async def arms(call: Call) -> list[Arm]:
+    engine = call.app.engine
+    return await engine.look(lambda state: list(engine.bandit(call.path["name"]).arms.values()))
+
+
+async def put_arms(call: Call) -> ArmsReply:
+    return ArmsReply(await call.app.engine.put_arms(call.actor, call.path["name"], call.body.arms))
+
+
+async def drop_arm(call: Call) -> None:
+    await call.app.engine.drop_arm(call.actor, call.path["name"], call.path["id"])
+
+
+# decisions
+
+
+async def decide(call: Call) -> DecideReply:
+    if (call.body.shape is None) != (call.table is None):
+        raise Problem(422, "invalid", f"shape is for bodies of type {BINARY}, and they must have it")
+    return await call.app.engine.decide(call.path["name"], call.body, call.table)
+
+
+async def reward(call: Call) -> RewardReply:
+    return await call.app.engine.reward(call.path["name"], call.body)
+
+
+async def activate(call: Call) -> RewardReply:
+    return await call.app.engine.activate(call.path["name"], call.body.decision_id)
+
+
+async def decision(call: Call) -> DecisionReply:
+    record = await call.app.engine.decision(call.path["name"], call.path["id"])
+    return decision_reply(record, call.path["name"], call.path["id"])
+
+
+async def decisions(call: Call) -> list[DecisionReply]:
+    engine, name = call.app.engine, call.path["name"]
+    events = await engine.latest(name, call.query.limit)
+    return [DecisionReply(decision_id=engine.public(event), decision=line_of(event, name)) for event in events]
+
+
+# the log and the models
+
+
+async def export(call: Call) -> Response:
+    name, query = call.path["name"], call.query
+    left = query.limit or 2**62
+    events = await call.app.engine.export(name, query.after, min(CHUNK, left))
+
+    async def lines() -> AsyncIterator[bytes]:
+        nonlocal events, left
+        while events:
+            yield b"".join(msgspec.json.encode(line_of(event, name)) + b"\n" for event in events)
+            left -= len(events)
+            if left <= 0:
+                return
+            events = await call.app.engine.export(name, events[-1].seq, min(CHUNK, left))
+
+    return StreamingResponse(lines(), media_type=LINES)
+
+
+async def models(call: Call) -> list[ModelReply]:
+    return await call.app.engine.models(call.path["name"])
+
+
+async def keep_model(call: Call) -> ModelReply:
+    return await call.app.engine.save_model(call.path["name"])
+
+
+async def model(call: Call) -> Response:
+    data = await call.app.engine.model(call.path["name"], call.path.get("version"))
+    return Response(data, media_type=BYTES)
+
+
+async def load_model(call: Call) -> BanditReply:
+    return await call.app.engine.load_model(call.actor, call.path["name"], call.body)
+
+
+async def restore_model(call: Call) -> BanditReply:
+    return await call.app.engine.load_model(call.actor, call.path["name"], call.path["version"])
+
+
+TABLE = [
+    Endpoint("GET", "/healthz", None, "Whether the process works", healthz, reply=Health),
+    Endpoint("GET", "/readyz", None, "Whether requests are served now", readyz, reply=Health),
+    Endpoint("GET", "/metrics", "read", "Metrics for Prometheus", metrics, gives=("text/plain",)),
+    Endpoint("POST", "/v1/bandits", "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
+    Endpoint("GET", "/v1/bandits", "read", "All bandits", bandits, reply=list[BanditReply]),
+    Endpoint("GET", NAMED, "read", "A bandit as it is now", bandit, reply=BanditReply),
+    Endpoint("PATCH", NAMED, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
+    Endpoint("DELETE", NAMED, "admin", "Retire a bandit: it decides no more", retire),
+    Endpoint(
+        "POST",
+        NAMED + "/decide",
+        "decide",
+        "Decide: which arm to play",
+        decide,
+        DecideRequest,
+        reply=DecideReply,
+        takes=(JSON, BINARY),
+        hot=True,
+    ),
+    Endpoint(
+        "POST", NAMED + "/reward", "reward", "Reward a decision", reward, RewardRequest, reply=RewardReply, hot=True
+    ),
+    Endpoint(
+        "POST",
+        NAMED + "/activate",
+        "reward",
+        "Activate a deferred decision: it was played",
+        activate,
+        ActivateRequest,
+        reply=RewardReply,
+    ),
+    Endpoint(
+        "GET", NAMED + "/decisions", "read", "The latest decisions", decisions, query=Latest, reply=list[DecisionReply]
+    ),
+    Endpoint(
+        "GET", NAMED + "/decisions/{id}", "read", "A decision, and what came of it", decision, reply=DecisionReply
+    ),
+    Endpoint("GET", NAMED + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
+    Endpoint("PUT", NAMED + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
+    Endpoint("DELETE", NAMED + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm),
+    Endpoint("GET", NAMED + "/log", "read", "Export the log", export, query=LogQuery, gives=(LINES, PARQUET)),
+    Endpoint("GET", NAMED + "/models", "read", "The kept models", models, reply=list[ModelReply]),
+    Endpoint(
+        "POST", NAMED + "/models", "admin", "Keep the model as it is now", keep_model, reply=ModelReply, status=201
+    ),
+    Endpoint("GET", NAMED + "/models/current", "read", "Export the model as it is now", model, gives=(BYTES,)),
+    Endpoint(
+        "PUT",
+        NAMED + "/models/current",
+        "admin",
+        "Import a model of the same spec",
+        load_model,
+        reply=BanditReply,
+        takes=(BYTES,),
+    ),
+    Endpoint("GET", NAMED + "/models/{version:int}", "read", "Export a kept model", model, gives=(BYTES,)),
+    Endpoint(
+        "POST",
+        NAMED + "/models/{version:int}/restore",
+        "admin",
+        "Roll back to a kept model",
+        restore_model,
+        reply=BanditReply,
+    ),
+    Endpoint("GET", "/v1/keys", "admin", "All keys, without their secrets", keys, reply=list[KeyReply]),
+    Endpoint("POST", "/v1/keys", "admin", "Make a key", create_key, KeyRequest, reply=KeyReply, status=201),
+    Endpoint("DELETE", "/v1/keys/{id}", "admin", "Revoke a key", revoke_key, reply=KeyReply),
+    Endpoint(
+        "DELETE", "/v1/subjects/{subject:path}", "admin", "Empty what the log has about a subject", erase, reply=Erased
+    ),
+    Endpoint("GET", "/v1/audit", "admin", "What administrators did", audit, query=Latest, reply=list[AuditLine]),
+]
