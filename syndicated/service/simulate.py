@@ -141,10 +141,10 @@ async def _play(
                 raise SyndicatedError(f"the service does not answer any more, after {tally.rounds} rounds")
             arm = ids.index(answer.arm)
             tally.add(round_, arm)
+            show(tally)
             late.append((answer.decision_id, float(round_.rewards[arm])))
             while len(late) > options.delay:
                 await client.reward_now(name, *late.popleft())
-            show(tally)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(options.concurrency):
