@@ -36,7 +36,7 @@ clean:
 	touch $@
 
 .venv/test: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[test,bench,dask]"
+	$(BIN)/pip install --quiet --editable ".[test,bench,dask,postgres]"
 	touch $@
 
 .venv/bench: .venv/installed

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any
 
@@ -97,12 +97,31 @@ class Agent:
     def propose(self, arms: npt.ArrayLike, round_: int, choice: Choice) -> Decision:
         """What this agent would decide in that round, the last choice before it being this one. Changes nothing."""
         arms = self._check(arms)
-        return self._explore(arms, round_) if round_ < self.warmup else self._play(arms, round_, choice)
+        if round_ < self.warmup:
+            return self._explore(arms, round_)
+        if (round_ - self.warmup) % self._period == 0:
+            choice = self.tuner.choose(Stream(self.seed, TUNER, self._drawn_in(round_)))
+        return self._play(arms, round_, choice)
 
     def record(self, decision: Decision) -> None:
         """Count a proposed decision: it was carried out."""
         self.choice = decision.choice or self.choice
         self.round += 1
+
+    def follow(self, arms: npt.ArrayLike, arm: int) -> Decision:
+        """Play this arm as if the agent had come to it by itself: the tuner draws until its choice plays the arm."""
+        arms = self._check(arms)
+        if not 0 <= arm < len(arms) or not self.chances(arms, self.round, self.choice)[arm] > 0.0:
+            raise InputError(f"an agent can follow to an arm that it might play now; got arm {arm}")
+        decision = self.propose(arms, self.round, self.choice)
+        if self.round < self.warmup:
+            decision = replace(decision, arm=arm, x=self._x(arms, arm))
+        draws = Stream(self.seed, TUNER, self._drawn_in(self.round))
+        while decision.arm != arm:
+            decision = self._play(arms, self.round, self.tuner.choose(draws))
+        self.record(decision)
+        self._open.add(decision.round)
+        return decision
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision of this agent, once, whenever it comes."""
@@ -179,13 +198,11 @@ class Agent:
         return Decision(self.id, round_, arm, self._x(arms, arm), 1 / len(arms), params, None)
 
     def _play(self, arms: Arms, round_: int, choice: Choice) -> Decision:
-        """Choose (at the start of a period), score, and take the best arm, the first of equals."""
-        period, place = divmod(round_ - self.warmup, self._period)
-        choice = choice if place else self.tuner.choose(Stream(self.seed, TUNER, period))
+        """Score with this choice, and take the best arm, the first of equals."""
         policy, features = self.policies[choice.slot], self._features(arms)
         rivals = self.tuner.rivals(choice)
         points = [policy.theory(round_, point) for point in rivals or (choice.params,)]
-        played = best(policy.scores(arms, points, Stream(self.seed, POLICY, period)), features)
+        played = best(policy.scores(arms, points, Stream(self.seed, POLICY, self._drawn_in(round_))), features)
         mine = choice.index[0] if rivals else 0
         params, arm = points[mine], int(played[mine])
         if arm < 0:

@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce, scoreboard, data, serve, simulate, backup, restore."""
+"""The command line."""
 
 import argparse
 import inspect
@@ -24,8 +24,11 @@ from rich.progress import (
 
 import syndicated
 from syndicated import data
+from syndicated.agent import Agent
 from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import InputError, SyndicatedError, check_count
+from syndicated.evaluate import Evaluation, evaluate, read_log
+from syndicated.evaluate.table import print_evaluations
 from syndicated.experiments import boardpage, boardplot, page, paper, plots, report, scoreboard
 from syndicated.experiments.engines import dask, processes
 from syndicated.experiments.experiment import Experiment, Task
@@ -35,6 +38,7 @@ from syndicated.experiments.standings import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.service import backup, serve, simulate
+from syndicated.space import Space
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS, Consensus, Fixed
 
@@ -62,6 +66,9 @@ examples:
 
   syndicated scoreboard --world linucb-paper --tuner OP
       the standing comparison, or a part of it
+
+  syndicated evaluate log.jsonl --tuner Consensus --tuner Theory
+      what each would have earned, from a log of decisions with propensities
 
   syndicated simulate --rounds 1000
       play a simulated world against a running service, with the key of SYNDICATED_KEY
@@ -130,6 +137,23 @@ def _parser() -> argparse.ArgumentParser:
         "--tuner", action="append", default=[], metavar="LABEL", help="only this and Syndicated; may be repeated"
     )
     board.set_defaults(command=_scoreboard)
+
+    judge = commands.add_parser("evaluate", help="what a policy with other tuners would have earned, from a log")
+    judge.add_argument("log", type=Path, metavar="LOG", help="decisions and rewards as JSON lines")
+    judge.add_argument("--policy", default="LinUCB")
+    judge.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Consensus")
+    judge.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE]",
+        help="candidates of a hyper-parameter, or with a prefix policy. or tuner. an argument",
+    )
+    judge.add_argument("--bandit", metavar="NAME", help="which, if the log has several")
+    judge.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
+    judge.add_argument("--acceptance", type=float, help="c (default: the least propensity of the log)")
+    judge.add_argument("--seed", type=int, default=0, help="of the targets (default 0)")
+    judge.set_defaults(command=_evaluate)
 
     fetch = commands.add_parser("data", help="fetch a data set into the user's cache")
     fetch.add_argument("action", choices=["get"])
@@ -239,6 +263,24 @@ def _scoreboard(options: argparse.Namespace) -> None:
     report.print_board(_console(), worlds)
     print(f"every regret: {file.with_suffix('.csv')}\nthe board: {file}")
     _save(options, "scoreboard", boardplot.draw_board(worlds))
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    settings = _settings(options.set)
+    if settings["environment"]:
+        raise InputError("--set of this command takes policy. and tuner. only; got environment.")
+    log = read_log(options.log, options.bandit)
+    policy = build(POLICIES, {"name": options.policy, "dim": log.dim, **settings["policy"]})
+    found: dict[str, Evaluation] = {}
+    for name in options.tuner or ["Consensus"]:
+        tuner = find(TUNERS, name)
+        space = Space(**settings["space"]) if settings["space"] or tuner is Fixed else policy.space
+        takes = "space" in inspect.signature(tuner).parameters
+        spec = {"name": name, **({"space": space} if takes else {}), **settings["tuner"]}
+        agent = Agent(policy, build(TUNERS, spec), seed=options.seed)
+        how = {"confidence": options.confidence, "acceptance": options.acceptance}
+        found[tuner.__name__] = evaluate(log, agent, **how)
+    print_evaluations(_console(), type(policy).__name__, log, found)
 
 
 def _perform(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:

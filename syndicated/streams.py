@@ -19,7 +19,7 @@ from syndicated.types import Array
 
 Word = np.uint64
 
-TUNER, POLICY, WARMUP, THETA, ARMS, NOISE, BOOTSTRAP, FACTORS, CHANGE, GUARD = range(1, 11)
+TUNER, POLICY, WARMUP, THETA, ARMS, NOISE, BOOTSTRAP, FACTORS, CHANGE, GUARD, ACCEPT = range(1, 12)
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)

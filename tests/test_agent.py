@@ -19,11 +19,13 @@ from syndicated import (
     Corral,
     Decision,
     Fixed,
+    InputError,
     LinTS,
     LinUCB,
     Space,
     Syndicated,
     Theory,
+    TwoLayer,
 )
 from syndicated.policies import Policy
 from syndicated.streams import ARMS, NOISE, Stream
@@ -339,3 +341,96 @@ def test_an_agent_keeps_its_own_catalogue() -> None:
     agent = Agent(LinUCB(dim=3), catalogue=catalogue)
     catalogue[:] = 7.0
     assert agent.decide([1]).x.tolist() == [0.0, 1.0, 0.0]
+
+
+# Chances, and following another player.
+
+
+def _known_tuners() -> dict[str, Agent]:
+    wide = Space(alpha=np.linspace(0, 3, 9), lam=np.linspace(0.1, 2, 8))
+    return {
+        "Syndicated": Agent(LinUCB(dim=3), Syndicated(SPACE, horizon=50), seed=2),
+        "Consensus": Agent(LinUCB(dim=3), Consensus(SPACE), seed=2),
+        "Consensus, axes apart": Agent(LinTS(dim=3), Consensus(wide), seed=2),
+        "Corral": Agent(LinTS(dim=3), Corral(SPACE, horizon=50), seed=2),
+        "OP": Agent(UCBGLM(dim=3), OP(SPACE), seed=2),
+        "epochs": Agent(SGDTS(dim=3, tau=10), Syndicated(Space(eta0=[0.1, 1.0], alpha1=[0.1, 5.0])), seed=2),
+    }
+
+
+def _disputed(agent: Agent) -> Array:
+    """Arms of which the agent's points would not all play the same."""
+    return next(X for X in (_arms(t, K=8) for t in range(100, 200)) if len(set(agent.recommend(X))) > 1)
+
+
+@pytest.mark.parametrize("name", _known_tuners())
+def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
+    agent, draws, n = _known_tuners()[name], Stream(9, NOISE), 3000
+    _play(agent, 30)
+    X = _disputed(agent)
+    chances, arms = agent.chances(X, agent.round, agent.choice), agent.recommend(X)
+    places = {repr(point): place for place, point in enumerate(agent.tuner.points)}
+    played = [arms[places[repr(agent.tuner.choose(draws).params)]] for _ in range(n)]
+    assert chances.sum() == pytest.approx(1.0)
+    spread = np.sqrt(chances * (1 - chances) / n)
+    assert (np.abs(np.bincount(played, minlength=8) / n - chances) <= 4 * spread + 0.002).all()
+
+
+@pytest.mark.parametrize("name", _known_tuners())
+def test_following_to_an_arm_is_playing_it_with_a_choice_that_plays_it(name: str) -> None:
+    agent = _known_tuners()[name]
+    _play(agent, 30)
+    X, state = _disputed(agent), agent.state()
+    own, chances = agent.decide(X), agent.chances(X, 30, Choice({}))
+    for arm in chances.nonzero()[0].tolist():
+        agent.restore(state)
+        arms = agent.recommend(X)
+        decision = agent.follow(X, arm)
+        assert (decision.arm, decision.round, decision.x.tolist()) == (arm, 30, X[arm].tolist())
+        assert decision.choice
+        assert arms[[dict(point) for point in agent.tuner.points].index(dict(decision.choice.params))] == arm
+        assert (agent.round, agent.choice) == (31, decision.choice)
+        assert arm != own.arm or _what([decision]) == _what([own])
+        agent.learn(decision, 1.0)
+
+
+def test_the_choice_of_a_follower_has_the_odds_of_those_that_play_the_arm() -> None:
+    agent = Agent(LinUCB(dim=3), TwoLayer(Space(alpha=[0.0, 0.01, 0.02, 3.0]), horizon=20), seed=2)
+    _play(agent, 40)
+    X = _arms(4)
+    arms, p = agent.recommend(X), agent.tuner.probabilities()[0]
+    arm = int(np.bincount(arms).argmax())
+    allies = (arms == arm).nonzero()[0]
+    assert 1 < len(allies) < 4
+    counts = np.zeros(4)
+    for seed in range(1000):
+        agent.seed, agent.round = seed, 40
+        choice = agent.follow(X, arm).choice
+        assert choice
+        counts[choice.index[0]] += 1
+    odds = p * (arms == arm) / p[allies].sum()
+    assert (np.abs(counts / 1000 - odds) <= 4 * np.sqrt(odds * (1 - odds) / 1000)).all()
+
+
+def test_within_a_period_the_only_chance_is_that_of_the_choice_that_lasts() -> None:
+    agent = Agent(SGDTS(dim=3, tau=10), Syndicated(Space(alpha1=[0.1, 5.0])), seed=2)
+    X = _arms(99)
+    assert agent.chances(X, 0, agent.choice).tolist() == [0.2] * 5
+    _play(agent, 33)
+    chances = agent.chances(X, agent.round, agent.choice)
+    assert sorted(chances.tolist()) == [0, 0, 0, 0, 1]
+    choice, arm = agent.choice, int(chances.argmax())
+    assert agent.follow(X, arm).choice == choice
+    with pytest.raises(InputError, match="an agent can follow to an arm that it might play now; got arm"):
+        agent.follow(X, (arm + 1) % 5)
+
+
+def test_in_the_warm_up_any_arm_can_be_followed_to() -> None:
+    agent = Agent(LinUCB(dim=3), OP(SPACE, warmup=5))
+    decision = agent.follow(_arms(0), 3)
+    assert (decision.arm, decision.propensity, decision.choice) == (3, 0.2, None)
+    assert decision.x.tolist() == _arms(0)[3].tolist()
+    for arm in (-1, 5):
+        with pytest.raises(InputError, match=f"got arm {arm}"):
+            agent.follow(_arms(0), arm)
+    assert agent.round == 1

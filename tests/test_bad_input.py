@@ -416,6 +416,7 @@ TESTED_ABOVE: list[Callable[[Any], object]] = [
     lambda _: Agent(LinUCB(dim=3), Fixed(Space(lam=[1e-300]))),
     lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([2]),
     lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([]),
+    lambda a: a.follow(ARMS, 2),
 ]
 
 
@@ -442,7 +443,7 @@ def _decide_large(size: float) -> Callable[[Any], object]:
     return lambda agent: agent.decide(size * np.eye(3))
 
 
-APART = ("checks", "experiments", "service")
+APART = ("checks", "evaluate", "experiments", "service", "store")
 
 
 def _raises() -> list[tuple[str, int, int]]:

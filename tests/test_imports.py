@@ -22,7 +22,7 @@ LAYERS = [
     {"space", "registry", "statefile", "data", "factorise"},
     {"spec", "policies", "tuners", "environments"},
     {"agent"},
-    {"checks", "experiments", "store"},
+    {"checks", "experiments", "evaluate", "store"},
     {"service"},
     {"cli"},
     {"__init__", "__main__"},  # the front doors

@@ -15,7 +15,7 @@ from syndicated.service.backup import backup, restore
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
 from syndicated.service.state import State
-from syndicated.store import Event, SQLite, Store, StoreError, base, copy, open_store
+from syndicated.store import Event, SQLite, Store, StoreError, open_store
 
 ARMS = [Arm("a", x=[1.0, 0.0]), Arm("b", x=[0.0, 1.0])]
 
@@ -42,8 +42,14 @@ def _events(store: Store, upto: int) -> list[Event]:
     return [event for event, _ in store.after(0) if event.seq <= upto]
 
 
-def test_a_backup_of_a_busy_service_is_restored_as_it_was(tmp_path: Path) -> None:
-    journal, file, other = tmp_path / "journal.db", tmp_path / "kept" / "backup.db", tmp_path / "other.db"
+@pytest.mark.parametrize(("of", "to"), [("sqlite", "sqlite"), ("sqlite", "postgres"), ("postgres", "sqlite")])
+def test_a_backup_of_a_busy_service_is_restored_as_it_was(
+    of: str, to: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    def address(kind: str, name: str) -> str:
+        return str(tmp_path / name) if kind == "sqlite" else str(request.getfixturevalue("database")())
+
+    journal, other, file = address(of, "journal.db"), address(to, "other.db"), tmp_path / "kept" / "backup.db"
     secrets: list[str] = []
     answers: list[DecideReply] = []
 
@@ -52,7 +58,7 @@ def test_a_backup_of_a_busy_service_is_restored_as_it_was(tmp_path: Path) -> Non
             answers.append(await _play(engine, f"visit {len(answers)}"))
 
     async def serve() -> DecideReply:
-        engine = Engine(SQLite(journal))
+        engine = Engine(open_store(journal))
         engine.start()
         secrets.extend(await _create(engine))
         open_ = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
@@ -60,7 +66,7 @@ def test_a_backup_of_a_busy_service_is_restored_as_it_was(tmp_path: Path) -> Non
         await engine.save_model("shop")
         end = asyncio.Event()
         writer = asyncio.create_task(write(engine, end))
-        await asyncio.to_thread(backup, str(journal), file)
+        await asyncio.to_thread(backup, journal, file)
         end.set()
         await writer
         await _play(engine, "after")
@@ -70,8 +76,8 @@ def test_a_backup_of_a_busy_service_is_restored_as_it_was(tmp_path: Path) -> Non
     open_ = asyncio.run(serve())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert sorted(path.name for path in file.parent.iterdir()) == ["backup.db"]
-    restore(file, str(other))
-    with closing(SQLite(journal)) as source, closing(SQLite(other)) as store:
+    restore(file, other)
+    with closing(open_store(journal)) as source, closing(open_store(other)) as store:
         last = store.last()
         assert 8 < last < source.last()
         assert _events(store, last) == _events(source, last)
@@ -79,7 +85,7 @@ def test_a_backup_of_a_busy_service_is_restored_as_it_was(tmp_path: Path) -> Non
         assert _models(store) == _models(store, whole=True)
 
     async def go_on() -> None:
-        engine = Engine(SQLite(other))
+        engine = Engine(open_store(other))
         engine.start()
         assert auth.check(engine, secrets[0], "decide").name == "works"
         with pytest.raises(Problem, match="valid key"):
@@ -110,52 +116,12 @@ def journal(tmp_path: Path) -> Path:
     return file
 
 
-class Pruned(SQLite):
-    """A journal that is pruned by its service behind the third event that a copy reads."""
-
-    read = True
-
-    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
-        if self.read:
-            yield from super().after(seq, bandit)
-            return
-        self.read = True
-        for event, about in list(super().after(seq, bandit))[:3]:
-            yield event, about
-            seq = event.seq
-        snapshots = State.of(self).snapshots(every=True)
-        with self.batch() as last:
-            self.save(snapshots, 20)
-            assert self.prune(1, 1e12, last) > 0
-        yield from super().after(seq, bandit)
-
-
-def test_a_journal_that_is_pruned_while_it_is_copied(journal: Path, tmp_path: Path) -> None:
-    with closing(Pruned(tmp_path / "plain.db")) as source, closing(SQLite(tmp_path / "copy.db")) as target:
-        with closing(SQLite(journal)) as whole, source.batch():
-            source.append(_events(whole, whole.last()))
-        models = _models(source)
-        source.read = False
-        assert copy(source, target) < source.last()
-        assert _models(target) == models
-
-
 class Torn(SQLite):
     """A journal that cannot be read to its end."""
 
     def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
         yield from list(super().after(seq, bandit))[:3]
         raise StoreError("torn")
-
-
-def test_a_copy_is_whole_or_not_there(journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "CHUNK", 2)
-    with closing(SQLite(tmp_path / "copy.db")) as target:
-        with closing(Torn(journal)) as source, pytest.raises(StoreError, match="torn"):
-            copy(source, target)
-        assert target.last() == 0
-        with closing(SQLite(journal)) as source:
-            assert copy(source, target) == source.last()
 
 
 def test_a_backup_that_fails_leaves_nothing(journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

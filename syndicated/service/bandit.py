@@ -130,7 +130,7 @@ class Bandit:
         by, place, chance = "warmup" if decision.choice is None else "agent", decision.arm, decision.propensity
         if spec.mode == "apprentice":
             by, place, chance = "caller", self._played(request, ids), 1.0
-        elif spec.floor > 0 or len(decision.choice.index if decision.choice else ()) > 1:
+        elif spec.floor > 0 or not self._is_of_the_arm(decision):
             chances = (1 - spec.floor) * self.agent.chances(X, turn.round, turn.choice) + spec.floor / K
             if u[1] < spec.floor:
                 by, place = "floor", int(u[2] * K)
@@ -143,12 +143,17 @@ class Bandit:
             x=X[place].tobytes(),
             propensity=chance,
             round=decision.round,
-            params=dict(decision.params),
+            params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else _record_of(decision.choice),
             agrees=place == decision.arm,
             **self._why(X, ids, decision, place),
         )
         return decided, after
+
+    def _is_of_the_arm(self, decision: Decision) -> bool:
+        """Whether the decision's propensity is its arm's, not only that of the draw which led to it."""
+        choice = decision.choice
+        return choice is None or (bool(choice.allies) and len(choice.index) == 1 and self.agent.policy.period == 1)
 
     def _why(self, X: Array, ids: Sequence[str], decision: Decision, place: int) -> dict[str, Any]:
         if decision.choice is None:
@@ -197,10 +202,10 @@ class Bandit:
         return 0, 1.0
 
     def check_reward(self, reward: float) -> float:
-        """A reward within the bandit's range, or the policy's."""
+        """A reward within the bandit's range, or the policy's; a zero without a sign, which not every store keeps."""
         low, high = self.spec.rewards or (-math.inf, math.inf)
         low, high = max(low, self.agent.policy.rewards[0]), min(high, self.agent.policy.rewards[1])
-        return check_number("a reward of this bandit", reward, low, high)
+        return check_number("a reward of this bandit", reward, low, high) + 0.0
 
     # snapshots
 

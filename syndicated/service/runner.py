@@ -129,7 +129,7 @@ class Runner:
         self._ticked = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: list[threading.Thread] = []
-        self._stopping = False
+        self._ended = threading.Event()
 
     # life
 
@@ -144,14 +144,14 @@ class Runner:
 
     async def stop(self) -> None:
         """Finish what is queued, take a snapshot, and end."""
-        self._stopping = True
+        self._ended.set()
         self._queue.put(None)
         await asyncio.to_thread(self._threads[0].join)
         self.store.close()
 
     @property
     def ready(self) -> bool:
-        return self.failed is None and not self.away and not self._stopping
+        return self.failed is None and not self.away and not self._ended.is_set()
 
     @property
     def waiting(self) -> int:
@@ -174,10 +174,12 @@ class Runner:
             self._fail_all(STOPPED)
 
     def _listen(self) -> None:
-        while not self._stopping:
-            with suppress(StoreError):
+        while not self._ended.is_set():
+            try:
                 self.store.wait(TICK)
-                self._queue.put(Request(lambda batch: None, None))
+            except StoreError:
+                self._ended.wait(TICK)
+            self._queue.put(Request(lambda batch: None, None))
 
     def _take(self) -> list[Request] | None:
         """The requests of the next batch, in their order; None when there will be no more."""
@@ -300,7 +302,7 @@ class Runner:
     ) -> "asyncio.Future[T]":
         """Queue something to run within a batch; a full queue is refused at once."""
         loop = asyncio.get_running_loop()
-        if self.failed is not None or self._stopping:
+        if self.failed is not None or self._ended.is_set():
             raise STOPPED
         if self._waiting >= self.limit:
             self.counts["overload"] += 1

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
+import numpy as np
 
 from syndicated.service.api import Decided, KeyReply, Spec
 from syndicated.service.bandit import Bandit
@@ -16,7 +17,7 @@ SERVICE = 0  # the bandit number of events that are about the service itself: it
 CACHED = 50_000  # decisions kept in memory, the latest; others are looked up in the journal
 ADMIN = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
 
-encode = msgspec.msgpack.encode
+encode = msgspec.msgpack.Encoder(enc_hook=np.generic.item).encode
 decode = msgspec.msgpack.decode
 _decided = msgspec.msgpack.Decoder(Decided)
 

@@ -1,4 +1,4 @@
-"""Journals: STORES lists them by the scheme of their address."""
+"""Journals: `open_store` finds the kind by the scheme of its address."""
 
 from pathlib import Path
 
@@ -20,4 +20,4 @@ def open_store(address: str, *, read_only: bool = False) -> Store:
         from syndicated.store.postgres import Postgres  # needs the extra `postgres`
 
         return Postgres(address, read_only=read_only)
-    raise InputError(f"a journal must be a file or an address of {', '.join(SCHEMES)}; got {address!r}")
+    raise InputError(f"a journal must be a file or an address of {', '.join(SCHEMES)}; got {scheme + colon!r}")

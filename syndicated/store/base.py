@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from syndicated.errors import SyndicatedError
 
-SCHEMA = 1  # the version of the tables; see the migrations of each store
+SCHEMA = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK = 1000  # events that are read at once
 
 
@@ -65,6 +65,10 @@ class Store(ABC):
         """A transaction, alone on the journal, that gives the last sequence number; it is durable when it ends."""
 
     @abstractmethod
+    def view(self) -> AbstractContextManager[None]:
+        """A transaction that only reads: in it the journal stays as it was, whatever others do."""
+
+    @abstractmethod
     def append(self, events: Sequence[Event]) -> None:
         """Within a batch: add events, whose sequence numbers go on from the last without gaps."""
 
@@ -110,7 +114,7 @@ class Store(ABC):
 
     @abstractmethod
     def erase(self, subject: str) -> int:
-        """Within a batch: empty the bodies of all events that concern a subject, and its name; how many."""
+        """Within a batch: empty all events that concern a subject, of their bodies, rewards and names; how many."""
 
     @property
     @abstractmethod
@@ -145,26 +149,17 @@ def by_key(events: Iterable[Event]) -> dict[tuple[int, str], Event]:
 
 
 def copy(source: Store, target: Store) -> int:
-    """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had.
-
-    The copy is there as a whole or not at all. What was pruned while it was read is part of a newer snapshot.
-    """
-    if target.last():
-        raise StoreError(f"a copy must go into an empty journal; got one with {target.last()} events")
-    count = last = 0
-    with target.batch():
+    """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had."""
+    count = 0
+    with target.batch() as last, source.view():
+        if last:
+            raise StoreError(f"a copy must go into an empty journal; got one with {last} events")
         target.adopt(source.secret)
-        saved = _saved(source)
         events = (event for event, _ in source.after(0))
         while chunk := list(islice(events, CHUNK)):
             target.append(chunk)
-            count, last = count + len(chunk), chunk[-1].seq
-        saved |= _saved(source)
-        target.save([saved[key] for key in sorted(saved) if saved[key].seq <= last], keep=len(saved))
+            count += len(chunk)
+        for newest in source.snapshots():
+            saved = source.snapshots(newest.bandit)
+            target.save(saved, keep=len(saved))
     return count
-
-
-def _saved(store: Store) -> dict[tuple[int, int], Snapshot]:
-    """All snapshots, by bandit and sequence number."""
-    found = [snapshot for newest in store.snapshots() for snapshot in store.snapshots(newest.bandit)]
-    return {(snapshot.bandit, snapshot.seq): snapshot for snapshot in found}

@@ -1,0 +1,169 @@
+"""What an agent would have earned: estimates from a log that another player wrote.
+
+The target goes through the log as an agent would. Of round k, whose logged arm a with reward r had propensity p:
+
+    w = pi(a)/p                                   pi: the target's chances of every arm, given its history so far
+    IPS:  w r           SNIPS:  Σ w r / Σ w           DR:  Σ_b pi(b) g(b) + w (r - g(a))
+    with probability c w the target plays a itself and learns r; otherwise it never saw the round
+
+g predicts rewards from the rounds before k. If every arm that the target may play has a positive propensity and
+c w <= 1, then an accepted round is distributed as one that the target played itself, whatever its history, and so is
+the history. Every history lasts 1/c rounds on average, so the mean over all rounds of the log is that of the target's
+own first c n rounds.
+
+Dudík, Erhan, Langford and Li, *Sample-efficient nonstationary policy evaluation for contextual bandits*, UAI 2012;
+*Doubly robust policy evaluation and optimization*, Statistical Science 2014.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from syndicated.agent import Agent
+from syndicated.errors import InputError, check_number
+from syndicated.evaluate.log import LEAST, Log
+from syndicated.policies import LinUCB
+from syndicated.streams import ACCEPT, Stream
+from syndicated.types import Array
+
+FEW = 100  # effective rounds, under which normal intervals are not to be trusted
+FAR = 3.0  # standard errors, by which the mean weight may miss 1
+OPEN = {"boldness": 1.0}  # evidence chooses penalty and memory of the model of rewards
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean reward a round, and the ends of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What the log earned, what the target would have earned by three estimators, and how far to trust them.
+
+    `gain` is DR less what the log earned, paired round by round. `accepted` rounds are those that the target learned
+    from; in `clipped` ones c w was above 1. `effective` is (Σ w)²/Σ w², the number of rounds that the weights leave;
+    `weight` is their mean, with its interval, which is 1 if the propensities are right and cover all arms.
+    """
+
+    logged: Estimate
+    ips: Estimate
+    snips: Estimate
+    dr: Estimate
+    gain: Estimate
+    weight: Estimate
+    confidence: float
+    rounds: int
+    accepted: int
+    clipped: int
+    effective: float
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why not to trust it, if there is a reason."""
+        found = []
+        if self.effective < FEW:
+            left = f"the weights leave {self.effective:.0f} effective rounds, fewer than {FEW}"
+            found.append(f"{left}: the intervals may be too narrow")
+        error = (self.weight.high - self.weight.value) / _quantile(self.confidence)
+        if abs(self.weight.value - 1.0) > FAR * error:
+            reason = "the propensities are wrong, or arms that the target plays were never played"
+            found.append(f"the weights average {self.weight.value:.2f} instead of 1: {reason}")
+        if self.clipped:
+            share = self.clipped / self.rounds
+            found.append(
+                f"{share:.1%} of the rounds were clipped: the target's history is not quite that of a real run"
+            )
+        return tuple(found)
+
+
+class Walk(NamedTuple):
+    """Of every round of a log: the weight w, Σ_b pi(b) g(b), g(a), and whether the target learned from it."""
+
+    weights: Array
+    direct: Array
+    guesses: Array
+    accepted: Array
+
+
+def evaluate(log: Log, agent: Agent, *, confidence: float = 0.95, acceptance: float | None = None) -> Evaluation:
+    """What an agent like this one, without history, would have earned in the place of whoever wrote the log.
+
+    `acceptance` is c, by default the least propensity in the log, which clips nothing; a larger one gives the target
+    a longer history that is not quite that of a real run.
+
+    >>> from syndicated.evaluate import Logged
+    >>> log = Log([Logged(np.eye(2), place=t % 2, propensity=0.5, reward=float(t % 2)) for t in range(1000)])
+    >>> found = evaluate(log, Agent(LinUCB(dim=2)))
+    >>> round(found.logged.value, 2), bool(found.dr.value > 0.9)
+    (0.5, True)
+    """
+    check_number("confidence", confidence, low=0.01, high=0.9999)
+    if agent.catalogue is not None:
+        raise InputError("an agent without a catalogue can be evaluated: a log has features; got one with a catalogue")
+    if agent.policy.dim != log.dim:
+        raise InputError(f"the policy must have dim {log.dim}, as the log has; got {agent.policy.dim}")
+    for each in log.rounds:
+        check_number("a reward of this policy", each.reward, *agent.policy.rewards)
+    least = min(each.propensity for each in log.rounds)
+    c = least if acceptance is None else check_number("acceptance", acceptance, low=LEAST, high=1.0)
+    rewards = np.array([each.reward for each in log.rounds])
+    return summarise(rewards, walk(log, agent, c), confidence, c)
+
+
+def walk(log: Log, agent: Agent, c: float) -> Walk:
+    """Go through the log with a fresh agent like this one."""
+    target, model = Agent(agent.policy, agent.tuner, seed=agent.seed), LinUCB(dim=log.dim)
+    model.prepare([OPEN])
+    rows = Walk(*np.zeros((4, len(log.rounds))))
+    for k, each in enumerate(log.rounds):
+        chances, params = target.chances(each.X, target.round, target.choice), model.theory(k, OPEN)
+        guesses = model.predict(each.X, params)
+        rows.weights[k] = chances[each.place] / each.propensity
+        rows.direct[k], rows.guesses[k] = chances @ guesses, guesses[each.place]
+        if Stream(agent.seed, ACCEPT, k).uniforms(1)[0] < c * rows.weights[k]:
+            target.learn(target.follow(each.X, each.place), each.reward)
+            rows.accepted[k] = 1.0
+        model.learn(each.X[each.place], each.reward, params)
+    return rows
+
+
+def summarise(rewards: Array, rows: Walk, confidence: float, c: float) -> Evaluation:
+    """The estimates of the means, with normal intervals from the empirical variance; SNIPS by linearisation."""
+    w = rows.weights
+    robust = rows.direct + w * (rewards - rows.guesses)
+    total, squares = float(w.sum()), float(w @ w)
+    ratio = float(w @ rewards) / total if total else math.nan
+    residuals = w * (rewards - ratio) / (total / len(w)) if total else np.full(len(w), math.nan)
+    z = _quantile(confidence)
+
+    def estimate(name: str, values: Array, value: float | None = None) -> Estimate:
+        mean = float(values.mean()) if value is None else value
+        half = z * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+        return Estimate(name, mean, mean - half, mean + half)
+
+    return Evaluation(
+        logged=estimate("log", rewards),
+        ips=estimate("IPS", w * rewards),
+        snips=estimate("SNIPS", residuals, ratio),
+        dr=estimate("DR", robust),
+        gain=estimate("gain", robust - rewards),
+        weight=estimate("weight", w),
+        confidence=confidence,
+        rounds=len(w),
+        accepted=int(rows.accepted.sum()),
+        clipped=int((c * w > 1.0 + 1e-9).sum()),
+        effective=total**2 / squares if squares else 0.0,
+    )
+
+
+def _quantile(confidence: float) -> float:
+    """How many standard errors an interval extends to either side."""
+    return float(ndtri(0.5 + confidence / 2))

@@ -1,0 +1,164 @@
+"""Logs of decisions: JSON lines, of which two kinds matter.
+
+    {"seq": 17, "bandit": "news", "kind": "decide", "place": 1, "X": [[...], [...]], "propensity": 0.25, ...}
+    {"seq": 21, "bandit": "news", "kind": "reward", "ref": 17, "learn": 1.0, ...}
+
+A line of any kind with `ref` and a number `learn` is the reward of decision `ref` of its bandit. Decisions count in the
+order of `seq`, wherever their lines stand. One that the agent did not make (see `by`), and nobody drew, says nothing of
+the other arms and is left out. Other keys and other lines are ignored.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated.errors import LIMIT, InputError, check_arms, check_count, check_features, check_number, shorten
+from syndicated.types import Array
+
+LEAST = 1e-12  # of a propensity
+OPTION = '"log": "all"'  # of a bandit: write the features of all arms with every decision
+OTHERS = ("caller", "fallback", "holdout")  # who may decide in the agent's place
+Key = tuple[str, int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logged:
+    """One round of a log: the features of all arms, which was played, with what probability, and what it paid."""
+
+    X: Array
+    place: int
+    propensity: float
+    reward: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", _table(self.X))
+        object.__setattr__(self, "propensity", check_number("propensity", self.propensity, low=LEAST, high=1.0))
+        object.__setattr__(self, "reward", check_number("reward", self.reward, low=-LIMIT, high=LIMIT))
+        if check_count("place", self.place, low=0) >= len(self.X):
+            raise InputError(f"place must be a row of X, from 0 to {len(self.X) - 1}; got {self.place}")
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Rounds in the order in which they were decided, and how many were left out.
+
+    >>> Log([Logged(np.eye(2), place=1, propensity=0.5, reward=1.0)]).dim
+    2
+    """
+
+    rounds: Sequence[Logged]
+    unrewarded: int = 0
+    featureless: int = 0
+    forced: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.rounds:
+            raise InputError(f"a log must have decisions with X and a reward; it left out {self.left_out}")
+        dims = sorted({each.X.shape[1] for each in self.rounds})
+        if len(dims) > 1:
+            raise InputError(f"a log must have as many features in all rounds; got {dims[0]} and {dims[-1]}")
+
+    @property
+    def left_out(self) -> str:
+        """How many decisions were left out, and why."""
+        parts = f"{self.unrewarded:,} without a reward", f"{self.featureless:,} without X"
+        return ", ".join((*parts, f"{self.forced:,} that others made without chance"))
+
+    @property
+    def dim(self) -> int:
+        return int(self.rounds[0].X.shape[1])
+
+
+def read_log(path: str | Path, bandit: str | None = None) -> Log:
+    """The log of one bandit, which must be named if the file has several."""
+    names: set[str] = set()
+    decisions: dict[Key, Logged | str] = {}
+    rewards: dict[Key, float] = {}
+    for where, line in _lines(Path(path)):
+        name = str(line.get("bandit"))
+        if line.get("kind") == "decide":
+            names.add(name)
+            if bandit in (None, name):
+                key = name, _at(where, check_count, "seq", line.get("seq"), 0)
+                if key in decisions:
+                    raise InputError(f"{where}: a decision must be logged once; {key[1]} is logged twice")
+                decisions[key] = _at(where, _decision, line)
+        elif isinstance(line.get("ref"), int) and line.get("learn") is not None:
+            key = name, line["ref"]
+            if key in rewards:
+                raise InputError(f"{where}: a decision must have one reward; {key[1]} has two")
+            rewards[key] = _at(where, check_number, "learn", line["learn"], -LIMIT, LIMIT)
+    _check_bandit(Path(path), names, bandit)
+    return _join(decisions, rewards)
+
+
+def _decision(line: dict[str, Any]) -> Logged | str:
+    """The decision, its reward open; or the count of those left out that it belongs to."""
+    if line.get("X") is None:
+        return "featureless"
+    logged = Logged(line["X"], line.get("place", -1), line.get("propensity", math.nan), 0.0)
+    forced = line.get("by") in OTHERS and logged.propensity == 1.0 and len(logged.X) > 1
+    return "forced" if forced else logged
+
+
+def _join(decisions: dict[Key, Logged | str], rewards: dict[Key, float]) -> Log:
+    """Every decision with its reward, in their order."""
+    left = Counter(each for each in decisions.values() if isinstance(each, str))
+    if left["featureless"] == len(decisions):
+        raise InputError(f"a log must have the features of all arms, X; set {OPTION} in the bandit's configuration")
+    found = [(key, each) for key in sorted(decisions) if isinstance(each := decisions[key], Logged)]
+    rounds = tuple(replace(each, reward=rewards[key]) for key, each in found if key in rewards)
+    return Log(rounds, len(found) - len(rounds), left["featureless"], left["forced"])
+
+
+def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every line that is not empty, and how to speak of it."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, text in enumerate(file, start=1):
+            if text.strip():
+                where = f"line {number} of {path.name}"
+                try:
+                    line = json.loads(text)
+                except (ValueError, RecursionError):
+                    line = None
+                if not isinstance(line, dict):
+                    raise InputError(f"{where}: every line must be a JSON object; got {shorten(text.strip())}")
+                yield where, line
+
+
+def _check_bandit(path: Path, there: set[str], wanted: str | None) -> None:
+    """Refuse a log without decisions, of other bandits than the wanted one, or of several if none is."""
+    names = ", ".join(sorted(there))
+    if not there:
+        raise InputError(f'{path.name} must have decisions, lines with "kind": "decide"; got none')
+    if wanted is not None and wanted not in there:
+        raise InputError(f"{path.name} has the bandits {names}; got {wanted!r}")
+    if wanted is None and len(there) > 1:
+        raise InputError(f"{path.name} has the bandits {names}: one must be chosen (--bandit)")
+
+
+def _at(where: str, check: Callable[..., T], *arguments: Any) -> T:
+    """What the check gives; an error says in which line."""
+    try:
+        return check(*arguments)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _table(X: npt.ArrayLike) -> Array:
+    """A checked table of features of whatever width."""
+    try:
+        shape = np.shape(X)
+    except ValueError:
+        shape = ()
+    table = check_arms(X, max(1, shape[1]) if len(shape) == 2 else 1)
+    check_features(table)
+    return table

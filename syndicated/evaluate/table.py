@@ -1,0 +1,41 @@
+"""Evaluations as text for a terminal."""
+
+import math
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from syndicated.evaluate.estimates import Estimate, Evaluation
+from syndicated.evaluate.log import Log
+
+
+def print_evaluations(console: Console, title: str, log: Log, found: Mapping[str, Evaluation]) -> None:
+    """A table with the log's own mean reward and every target's estimates, what was left out, and every warning."""
+    first = next(iter(found.values()))
+    console.print(f"{title}: reward a round, from a log of {first.rounds:,} rounds", highlight=False)
+    table = Table()
+    for name in ("player", "estimator"):
+        table.add_column(name)
+    for name in ("mean reward", f"{100 * first.confidence:g}% interval", "accepted", "effective"):
+        table.add_column(name, justify="right")
+    table.add_row("the log", "mean", *_cells(first.logged), "", "", end_section=True)
+    for label, each in found.items():
+        table.add_row(label, "DR", *_cells(each.dr), f"{each.accepted:,}", f"{each.effective:,.0f}")
+        table.add_row("", "SNIPS", *_cells(each.snips), "", "")
+        table.add_row("", "IPS", *_cells(each.ips), "", "")
+        table.add_row("", "DR less the log", *_cells(each.gain), "", "", end_section=True)
+    console.print(table)
+    console.print(f"Left out: {log.left_out}.", highlight=False)
+    for label, each in found.items():
+        for warning in each.warnings:
+            console.print(f"Warning, {label}: {warning}.", highlight=False, soft_wrap=True)
+
+
+def _cells(estimate: Estimate) -> tuple[str, str]:
+    """The value and its interval, with two digits of the interval's half."""
+    half = estimate.high - estimate.value
+    if not math.isfinite(half):
+        return "–", "–"
+    places = min(9, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 4
+    return f"{estimate.value:.{places}f}", f"{estimate.low:.{places}f} to {estimate.high:.{places}f}"

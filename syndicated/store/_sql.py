@@ -1,0 +1,176 @@
+"""What journals in SQL share: tables, migrations and queries, in SQLite's words; `?` stands for a value."""
+
+import secrets
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+from syndicated.store.base import CHUNK, SCHEMA, Event, Snapshot, Store, StoreError, by_ref
+
+COLUMNS = ", ".join(Event._fields)
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE log (
+    seq INTEGER PRIMARY KEY, bandit INTEGER NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL,
+    ref INTEGER, learn REAL, key TEXT, subject TEXT, body BLOB NOT NULL
+);
+CREATE INDEX log_bandit ON log (bandit, seq);
+CREATE INDEX log_ref ON log (ref) WHERE ref IS NOT NULL;
+CREATE UNIQUE INDEX log_key ON log (bandit, key) WHERE key IS NOT NULL;
+CREATE INDEX log_subject ON log (subject) WHERE subject IS NOT NULL;
+CREATE TABLE snapshots (
+    bandit INTEGER NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY (bandit, seq)
+)
+"""
+MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the next
+
+
+class SQL(Store):
+    """A journal in tables; a subclass says how statements and lists of values get to them."""
+
+    error: ClassVar[type[Exception]]  # the root of the database's errors
+    among: ClassVar[str]  # the operator for "one of the values of this list"
+    name: str  # of the journal, in messages
+    read_only: bool
+    _failed = False
+
+    @abstractmethod
+    def _list(self, values: Iterable[Any]) -> Any:
+        """Values as what `among` takes."""
+
+    @abstractmethod
+    def _execute(self, query: str, values: Sequence[Any]) -> Any:
+        """The cursor behind a statement."""
+
+    @abstractmethod
+    def _transaction(self, *, alone: bool) -> AbstractContextManager[None]:
+        """All or nothing, and alone; or a view."""
+
+    @abstractmethod
+    def _tables(self) -> set[str]:
+        """The tables that are there."""
+
+    @abstractmethod
+    def _script(self, script: str) -> None:
+        """Statements that define tables."""
+
+    @contextmanager
+    def batch(self) -> Iterator[int]:
+        if self.read_only:
+            raise StoreError(f"{self.name} was opened to be read; it cannot be written")
+        with self._transaction(alone=True):
+            self._failed = False
+            yield self.last()
+            if self._failed:
+                raise StoreError(f"{self.name} keeps nothing of a batch in which something failed")
+
+    def view(self) -> AbstractContextManager[None]:
+        return self._transaction(alone=False)
+
+    def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
+        again = "ON CONFLICT (bandit, seq) DO UPDATE SET at = excluded.at, state = excluded.state"
+        for snapshot in snapshots:
+            self._run(f"INSERT INTO snapshots (bandit, seq, at, state) VALUES (?, ?, ?, ?) {again}", *snapshot)
+        kept = "SELECT seq FROM snapshots WHERE bandit = ? ORDER BY seq DESC LIMIT ?"
+        for bandit in {snapshot.bandit for snapshot in snapshots}:
+            self._run(f"DELETE FROM snapshots WHERE bandit = ? AND seq NOT IN ({kept})", bandit, bandit, keep)
+
+    def last(self) -> int:
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM log")[0][0])
+
+    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
+        of, values = ("", []) if bandit is None else ("e.bandit = ? AND", [bandit])
+        own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
+        query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref
+            WHERE {of} e.seq > ? ORDER BY e.seq LIMIT {CHUNK}"""
+        width = len(Event._fields)
+        while rows := self._rows(query, *values, seq):
+            for row in rows:
+                yield Event(*row[:width]), None if row[width] is None else Event(*row[width:])
+            seq = rows[-1][0]
+
+    def events(self, seqs: Iterable[int]) -> dict[int, Event]:
+        return {event.seq: event for event in self._events(f"seq {self.among}", self._list(seqs))}
+
+    def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
+        return by_ref(self._events(f"ref {self.among} ORDER BY seq", self._list(refs)))
+
+    def due(self, bandit: int, after: int, until: float, limit: int) -> list[Event]:
+        where = "bandit = ? AND seq > ? AND kind = 'decide' AND at <= ? ORDER BY seq LIMIT ?"
+        return self._events(where, bandit, after, until, limit)
+
+    def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
+        where = f"bandit = ? AND kind {self.among} ORDER BY seq DESC LIMIT ?"
+        return self._events(where, bandit, self._list(kinds), limit)
+
+    def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
+        newest = "(bandit, seq) IN (SELECT bandit, max(seq) FROM snapshots GROUP BY bandit) ORDER BY bandit"
+        where, values = (newest, []) if bandit is None else ("bandit = ? ORDER BY seq DESC", [bandit])
+        rows = self._rows(f"SELECT bandit, seq, at, state FROM snapshots WHERE {where}", *values)
+        return [Snapshot(*row) for row in rows]
+
+    def prune(self, bandit: int, before: float, upto: int) -> int:
+        where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"
+        return self._run(f"DELETE FROM log WHERE {where}", bandit, before, upto)
+
+    def erase(self, subject: str) -> int:
+        return self._run(
+            "UPDATE log SET body = ?, learn = NULL, key = NULL, subject = NULL WHERE subject = ?", b"", subject
+        )
+
+    @property
+    def secret(self) -> bytes:
+        return bytes(self._rows("SELECT value FROM meta WHERE name = 'secret'")[0][0])
+
+    def adopt(self, secret: bytes) -> None:
+        self._run("UPDATE meta SET value = ? WHERE name = 'secret'", secret)
+
+    def _events(self, where: str, *values: Any) -> list[Event]:
+        return [Event(*row) for row in self._rows(f"SELECT {COLUMNS} FROM log WHERE {where}", *values)]
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._errors():
+            rows: list[tuple[Any, ...]] = self._execute(query, values).fetchall()
+            return rows
+
+    def _run(self, query: str, *values: Any) -> int:
+        with self._errors():
+            return int(self._execute(query, values).rowcount)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """The database's errors as the store's, in one line."""
+        try:
+            yield
+        except self.error as error:
+            self._failed = True
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise StoreError(f"{self.name} cannot be used: {reason}") from None
+
+    def _prepare(self) -> None:
+        """Make the tables of a new journal, bring those of an older version up to date, and refuse others."""
+        if not self.read_only:
+            with self._transaction(alone=True):
+                self._migrate()
+        if "meta" not in self._tables() or not (version := self._version()):
+            raise StoreError(f"{self.name} must hold a journal; got another database")
+        if version != SCHEMA:
+            raise StoreError(f"{self.name} must have schema {SCHEMA}; got {version}")
+
+    def _migrate(self) -> None:
+        tables = self._tables()
+        if not tables:
+            self._script(TABLES)
+            for name, value in (("schema", b"%d" % SCHEMA), ("secret", secrets.token_bytes(32))):
+                self._run("INSERT INTO meta VALUES (?, ?)", name, value)
+        while "meta" in tables and (version := self._version()) in MIGRATIONS:
+            self._script(MIGRATIONS[version])
+            self._run("UPDATE meta SET value = ? WHERE name = 'schema'", b"%d" % (version + 1))
+
+    def _version(self) -> int:
+        """The version of the tables; 0 if they tell none."""
+        try:
+            return int(self._rows("SELECT value FROM meta WHERE name = 'schema'")[0][0])
+        except (IndexError, TypeError, ValueError):
+            return 0

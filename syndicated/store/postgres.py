@@ -1,0 +1,133 @@
+"""A journal in PostgreSQL, shared by any number of processes."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from syndicated.errors import InputError
+from syndicated.store._sql import COLUMNS, SQL
+from syndicated.store.base import Event, by_key
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+except ImportError:
+    raise InputError("a journal in PostgreSQL needs an extra: pip install 'syndicated[postgres]'") from None
+
+ALONE = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'syndicat', 'big')})"
+TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
+ARRAYS = "?::bigint[], ?::bigint[], ?::text[], ?::float8[], ?::bigint[], ?::float8[], ?::text[], ?::text[], ?::bytea[]"
+ROOM = """
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'syndicated') THEN CREATE SCHEMA syndicated; END IF;
+END $$;
+"""
+# Whoever stops in the middle of a batch must not keep the others waiting for ever.
+SESSION = """
+SET search_path = syndicated;
+SET synchronous_commit = on;
+SET default_transaction_isolation = 'read committed';
+SET idle_in_transaction_session_timeout = '60s';
+SET default_transaction_read_only = {}
+"""
+
+
+class Postgres(SQL):
+    """The journal in the schema `syndicated` of a database.
+
+    A batch holds an advisory lock, so that sequence numbers are committed in their order and a reader behind the last
+    one that it saw misses none. Whoever waits is woken by a notification.
+    """
+
+    shared: ClassVar[bool] = True
+    error: ClassVar[type[Exception]] = psycopg.Error
+    among: ClassVar[str] = "= ANY(?)"
+    name = "the journal"
+
+    def __init__(self, address: str, *, read_only: bool = False) -> None:
+        self.read_only = read_only
+        self._address = _parsed(address)
+        self._reconnects = True  # but not within a transaction, which is lost with the connection
+        self._ears: psycopg.Connection | None = None
+        self._connect()
+
+    def append(self, events: Sequence[Event]) -> None:
+        if events:
+            seq, bandit, kind, at, ref, learn, *rest = map(list, zip(*events, strict=True))
+            columns = [seq, bandit, kind, _floats(at), ref, _floats(learn), *rest]
+            insert = f"INSERT INTO log ({COLUMNS}) SELECT * FROM unnest({ARRAYS})"
+            self._run(f"WITH added AS ({insert}) SELECT pg_notify('syndicated', '')", *columns)
+
+    def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
+        pairs = list(keys)
+        where = "(bandit, key) IN (SELECT * FROM unnest(?::bigint[], ?::text[]))"
+        return by_key(self._events(where, [bandit for bandit, _ in pairs], [key for _, key in pairs]))
+
+    def wait(self, seconds: float) -> None:
+        """The first time, and after a lost connection, it returns at once: something may have been missed."""
+        with self._errors():
+            if self._ears is None or self._ears.closed:
+                self._ears = psycopg.connect(**self._address, autocommit=True)
+                self._ears.execute("LISTEN syndicated")
+            else:
+                list(self._ears.notifies(timeout=seconds, stop_after=1))
+
+    def close(self) -> None:
+        self._reconnects = False
+        self._db.close()
+        if self._ears is not None:
+            self._ears.close()
+
+    def _connect(self) -> None:
+        with self._errors():
+            self._db = psycopg.connect(**self._address, autocommit=True, prepare_threshold=None)
+            try:
+                self._db.execute(SESSION.format("on" if self.read_only else "off"))
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _connected(self) -> psycopg.Connection:
+        if self._reconnects and self._db.closed:
+            self._connect()
+        return self._db
+
+    @contextmanager
+    def _transaction(self, *, alone: bool) -> Iterator[None]:
+        with self._errors(), self._connected().transaction():
+            self._reconnects = False
+            try:
+                self._db.execute(ALONE if alone else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                yield
+            finally:
+                self._reconnects = True
+
+    def _list(self, values: Iterable[Any]) -> list[Any]:
+        return list(values)
+
+    def _execute(self, query: str, values: Sequence[Any]) -> psycopg.Cursor:
+        return self._connected().execute(query.replace("?", "%b"), values, binary=True)
+
+    def _tables(self) -> set[str]:
+        return {name for (name,) in self._rows("SELECT tablename FROM pg_tables WHERE schemaname = 'syndicated'")}
+
+    def _script(self, script: str) -> None:
+        self._db.execute(ROOM + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))
+
+
+def _parsed(address: str) -> dict[str, Any]:
+    """The parts of an address; what is wrong with it is not repeated, for it may hold a password."""
+    try:
+        parts: dict[str, Any] = {"connect_timeout": 10, **conninfo_to_dict(address)}
+    except psycopg.ProgrammingError:
+        parts = {"dbname": "@"}
+    if "@" in parts.get("dbname", ""):  # a slash in the password ends the host
+        form = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE with a percent-encoded password"
+        raise InputError(f"the address of a journal must be {form}; got another form")
+    return parts
+
+
+def _floats(values: list[Any]) -> list[float | None]:
+    return [None if value is None else float(value) for value in values]

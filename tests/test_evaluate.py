@@ -1,0 +1,519 @@
+"""Off-policy evaluation: estimators against plain loops, intervals against the truth, targets against real runs."""
+
+import ast
+import json
+import math
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syndicated
+from syndicated import (
+    OP,
+    SGDTS,
+    Agent,
+    Consensus,
+    Corral,
+    Fixed,
+    InputError,
+    LinTS,
+    LinUCB,
+    Space,
+    Syndicated,
+    SyndicatedError,
+    Uniform,
+)
+from syndicated.cli import main
+from syndicated.environments import Environment, Linear, Logistic, Round
+from syndicated.evaluate import Estimate, Evaluation, Log, Logged, evaluate, read_log
+from syndicated.evaluate.estimates import Walk, summarise, walk
+from syndicated.policies import Policy
+from syndicated.streams import ACCEPT, Stream
+from syndicated.types import Arms, Array, Params
+
+WORLD = Linear(dim=3, arms=4)
+SPACE = Space(alpha=[0.0, 0.1, 1.0])
+Logger = Callable[[Sequence[Round], int], Log]
+
+
+@dataclass(kw_only=True, eq=False)
+class Known(Policy):
+    """Knows the world: plays the best arm, with alpha = 1 the worst; learns nothing."""
+
+    theta: tuple[float, ...] = ()
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1.0)}
+
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        return {"alpha": 0.0, **given}
+
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        return np.array([(1 - 2 * point["alpha"]) * (arms @ np.array(self.theta)) for point in points])
+
+    def learn(self, x: Array, reward: float, params: Params) -> None:
+        pass
+
+
+def _known(alphas: Sequence[float] = (0.0,)) -> Agent:
+    theta = tuple(WORLD.theta(1).tolist())
+    return Agent(Known(dim=3, theta=theta), Uniform(Space(alpha=alphas)))
+
+
+def _uniform_log(rounds: Sequence[Round], seed: int) -> Log:
+    logged, rng = [], np.random.default_rng(seed)
+    for each in rounds:
+        K = len(each.arms)
+        place = int(rng.integers(K))
+        logged.append(Logged(each.arms, place, 1 / K, float(each.rewards[place])))
+    return Log(logged)
+
+
+def _floor_log(rounds: Sequence[Round], seed: int, floor: float = 0.6) -> Log:
+    """By Thompson sampling with a floor; the propensities are given the sample."""
+    agent, logged, rng = Agent(LinTS(dim=3), seed=seed), [], np.random.default_rng(seed)
+    for each in rounds:
+        K, chances = len(each.arms), agent.chances(each.arms, agent.round, agent.choice)
+        decision = agent.decide(each.arms)
+        place = int(rng.integers(K)) if rng.random() < floor else decision.arm
+        propensity = (1 - floor) * chances[place] + floor / K
+        logged.append(Logged(each.arms, place, float(propensity), float(each.rewards[place])))
+        if place == decision.arm:
+            agent.learn(decision, logged[-1].reward)
+    return Log(logged)
+
+
+def _rounds(world: Environment, count: int, length: int, seed: int = 1) -> list[list[Round]]:
+    """Consecutive pieces of one world: the same parameter, other arms and noise."""
+    stream = world.rounds(seed, count * length)
+    return [list(islice(stream, length)) for _ in range(count)]
+
+
+def _half(estimate: Estimate) -> float:
+    return estimate.high - estimate.value
+
+
+# The formulas.
+
+
+def test_the_estimators_are_those_of_plain_loops() -> None:
+    n, z = 40, 1.959963984540054
+    draws = Stream(3, ACCEPT, 0).uniforms(4 * n).reshape(4, n)
+    w, g, a, r = 3 * draws[0] * (draws[0] > 0.4), draws[1], draws[2], draws[3]
+    found = summarise(r, Walk(w, g, a, np.ones(n)), 0.95, 0.5)
+
+    def mean(values: list[float]) -> tuple[float, float]:
+        m = sum(values) / n
+        return m, z * math.sqrt(sum((v - m) ** 2 for v in values) / (n - 1) / n)
+
+    plain = {
+        "log": mean([r[k] for k in range(n)]),
+        "IPS": mean([w[k] * r[k] for k in range(n)]),
+        "DR": mean([g[k] + w[k] * (r[k] - a[k]) for k in range(n)]),
+        "gain": mean([g[k] + w[k] * (r[k] - a[k]) - r[k] for k in range(n)]),
+        "weight": mean([w[k] for k in range(n)]),
+    }
+    ratio = sum(w[k] * r[k] for k in range(n)) / sum(w)
+    variance = sum((w[k] * (r[k] - ratio)) ** 2 for k in range(n)) / sum(w) ** 2
+    plain["SNIPS"] = ratio, z * math.sqrt(variance * n / (n - 1))
+    for estimate in (found.logged, found.ips, found.dr, found.gain, found.weight, found.snips):
+        value, half = plain[estimate.name]
+        ends = estimate.value, estimate.low, estimate.high
+        assert ends == pytest.approx((value, value - half, value + half), rel=1e-12)
+    assert found.effective == pytest.approx(sum(w) ** 2 / sum(v * v for v in w))
+    assert found.clipped == sum(0.5 * v > 1 for v in w)
+    assert (found.rounds, found.accepted, found.confidence) == (n, n, 0.95)
+
+
+def test_weights_and_predictions_are_the_target_s_at_every_round() -> None:
+    (rounds,) = _rounds(WORLD, 1, 300)
+    log, theta = _uniform_log(rounds, 1), WORLD.theta(1)
+    rows = walk(log, _known([0.0, 1.0]), 0.25)
+    for k, each in enumerate(log.rounds):
+        values = each.X @ theta
+        chance = 0.5 * (each.place == values.argmax()) + 0.5 * (each.place == values.argmin())
+        assert rows.weights[k] == pytest.approx(4 * chance)
+    means = np.array([each.means for each in rounds])
+    assert np.abs(rows.direct - (means.max(axis=1) + means.min(axis=1)) / 2)[100:].mean() < 0.03
+    played = means[np.arange(300), [each.place for each in log.rounds]]
+    assert np.abs(rows.guesses - played)[100:].mean() < 0.03
+
+
+def test_predictions_are_from_earlier_rounds_only() -> None:
+    (rounds,) = _rounds(WORLD, 1, 60)
+    log = _uniform_log(rounds, 1)
+    changed = [Logged(r.X, r.place, r.propensity, r.reward + (k >= 40)) for k, r in enumerate(log.rounds)]
+    one, other = (walk(each, Agent(LinUCB(dim=3)), 0.25) for each in (log, Log(changed)))
+    assert one.direct[:41].tolist() == other.direct[:41].tolist()
+    assert one.guesses[:41].tolist() == other.guesses[:41].tolist()
+    assert one.guesses[45:].tolist() != other.guesses[45:].tolist()
+
+
+# The truth.
+
+
+@pytest.mark.parametrize("logger", [_uniform_log, _floor_log])
+def test_intervals_cover_the_truth_as_often_as_they_say(logger: Logger) -> None:
+    pieces = _rounds(WORLD, 200, 80)
+    truth = np.mean([each.means.max() for piece in pieces for each in piece])
+    found = [evaluate(logger(piece, 1000 + s), _known()) for s, piece in enumerate(pieces)]
+    for name in ("ips", "snips", "dr"):
+        estimates = [getattr(each, name) for each in found]
+        covered = np.mean([each.low <= truth <= each.high for each in estimates])
+        assert (0.87 if name == "snips" else 0.9) <= covered <= 0.99
+        values = [each.value for each in estimates]
+        assert abs(np.mean(values) - truth) < 3 * np.std(values) / math.sqrt(len(values))
+    assert all(_half(each.dr) < _half(each.ips) for each in found)
+    logged = np.mean([each.logged.value for each in found])
+    assert np.mean([each.gain.value for each in found]) == pytest.approx(truth - logged, abs=0.01)
+
+
+ADAPTIVE: dict[str, tuple[Environment, Agent]] = {
+    "LinUCB, Consensus": (WORLD, Agent(LinUCB(dim=3))),
+    "LinTS, Syndicated, warm-up": (WORLD, Agent(LinTS(dim=3), Syndicated(SPACE, horizon=300, warmup=30))),
+    "LinUCB, Corral": (WORLD, Agent(LinUCB(dim=3), Corral(SPACE, horizon=300))),
+    "SGDTS, Consensus": (Logistic(dim=3, arms=4), Agent(SGDTS(dim=3, tau=15))),
+}
+
+
+def _real(agent: Agent, rounds: Sequence[Round]) -> float:
+    """What the agent earns a round if it plays these itself."""
+    earned = []
+    for each in rounds:
+        decision = agent.decide(each.arms)
+        agent.learn(decision, float(each.rewards[decision.arm]))
+        earned.append(each.means[decision.arm])
+    return float(np.mean(earned))
+
+
+@pytest.mark.parametrize(("world", "agent"), ADAPTIVE.values(), ids=ADAPTIVE)
+def test_an_adaptive_target_earns_what_it_earns_in_a_real_run(world: Environment, agent: Agent) -> None:
+    gaps, count = [], 10
+    for s, rounds in enumerate(_rounds(world, count, 600)):
+        found = evaluate(_uniform_log(rounds, s), Agent(agent.policy, agent.tuner, seed=s))
+        assert found.accepted == pytest.approx(150, abs=45)
+        runs = [rounds[i * found.accepted :][: found.accepted] for i in range(3)]
+        real = [_real(Agent(agent.policy, agent.tuner, seed=100 + 3 * s + i), run) for i, run in enumerate(runs)]
+        gaps.append(found.dr.value - np.mean(real))
+    error = np.std(gaps, ddof=1) / math.sqrt(count)
+    assert abs(np.mean(gaps)) < 2.5 * error
+    assert error < 0.02
+
+
+def test_a_longer_log_shows_more_of_what_the_target_learns() -> None:
+    (rounds,) = _rounds(WORLD, 1, 2000)
+    short, long = (evaluate(_uniform_log(rounds[:n], 1), Agent(LinUCB(dim=3))) for n in (100, 2000))
+    assert long.accepted > 10 * short.accepted
+    assert long.dr.value > short.dr.value
+    assert _half(long.dr) < _half(short.dr)
+
+
+def test_a_uniform_target_earns_what_a_uniform_log_earned() -> None:
+    (rounds,) = _rounds(WORLD, 1, 500)
+    found = evaluate(_uniform_log(rounds, 1), Agent(LinUCB(dim=3), OP(SPACE, warmup=500)))
+    assert found.ips.value == pytest.approx(found.logged.value)
+    assert found.effective == pytest.approx(500)
+    assert found.gain.low < 0 < found.gain.high
+    assert found.warnings == ()
+
+
+def test_the_confidence_sets_the_width() -> None:
+    log = _uniform_log(_rounds(WORLD, 1, 100)[0], 1)
+    narrow, wide = (evaluate(log, _known(), confidence=c) for c in (0.6826894921370859, 0.9544997361036416))
+    for name in ("logged", "ips", "snips", "dr", "gain"):
+        assert _half(getattr(wide, name)) == pytest.approx(2 * _half(getattr(narrow, name)))
+
+
+# What is accepted, and what is warned of.
+
+
+def test_the_agent_that_is_evaluated_is_left_alone_and_twins_agree() -> None:
+    log = _uniform_log(_rounds(WORLD, 1, 200)[0], 1)
+    agent = Agent(LinTS(dim=3), seed=5)
+    agent.learn(agent.decide(np.eye(3)), 1.0)
+    before = agent.state()
+    assert evaluate(log, agent) == evaluate(log, Agent(LinTS(dim=3), seed=5))
+    assert agent.state() == before
+    assert evaluate(log, agent) != evaluate(log, Agent(LinTS(dim=3), seed=6))
+
+
+def test_a_larger_acceptance_gives_a_longer_history_and_says_that_it_clips() -> None:
+    log = _floor_log(_rounds(WORLD, 1, 600)[0], 1)
+    exact, eager = evaluate(log, Agent(LinUCB(dim=3))), evaluate(log, Agent(LinUCB(dim=3)), acceptance=0.7)
+    assert exact.clipped == 0
+    assert eager.accepted > 3 * exact.accepted
+    assert 0 < eager.clipped < 300
+    assert eager.warnings == (
+        f"{eager.clipped / 600:.1%} of the rounds were clipped: the target's history is not quite that of a real run",
+    )
+
+
+def test_few_effective_rounds_are_warned_of() -> None:
+    found = evaluate(_uniform_log(_rounds(WORLD, 1, 200)[0], 1), _known())
+    (warning,) = found.warnings
+    assert warning.startswith(f"the weights leave {found.effective:.0f} effective rounds, fewer than 100: ")
+
+
+def test_a_log_without_a_floor_is_warned_of() -> None:
+    (rounds,) = _rounds(WORLD, 1, 400)
+    places = [int(each.means.argmax()) for each in rounds]
+    log = Log([Logged(r.arms, a, 1.0, float(r.rewards[a])) for r, a in zip(rounds, places, strict=True)])
+    assert evaluate(log, _known()).warnings == ()
+    assert evaluate(log, _known()).dr.value == pytest.approx(evaluate(log, _known()).logged.value)
+    half, never = evaluate(log, _known([0.0, 1.0])), evaluate(log, _known([1.0]))
+    reason = "the propensities are wrong, or arms that the target plays were never played"
+    assert half.warnings == (f"the weights average 0.50 instead of 1: {reason}",)
+    assert never.warnings[1] == f"the weights average 0.00 instead of 1: {reason}"
+    assert (never.effective, never.accepted, math.isnan(never.snips.value)) == (0.0, 0, True)
+
+
+def test_wrong_propensities_are_warned_of() -> None:
+    log = _uniform_log(_rounds(WORLD, 1, 600)[0], 1)
+    wrong = Log([Logged(r.X, r.place, 0.5, r.reward) for r in log.rounds])
+    assert "instead of 1" in evaluate(wrong, _known()).warnings[0]
+
+
+# Reading logs.
+
+
+def _lines(log: Log, bandit: str = "news", start: int = 1) -> list[dict[str, Any]]:
+    """As a service writes it: a decision, something else, and later the reward."""
+    lines: list[dict[str, Any]] = []
+    for k, each in enumerate(log.rounds):
+        seq, head = start + 3 * k, {"bandit": bandit, "at": 1763280000.1 + k}
+        logged = {"X": each.X.tolist(), "place": each.place, "propensity": each.propensity, "by": "agent"}
+        lines.append({"seq": seq, **head, "kind": "decide", "arms": ["a", "b", "c", "d"], "arm": "a", **logged})
+        lines.append({"seq": seq + 1, **head, "kind": "note", "ref": seq, "learn": None, "X": "nothing"})
+        lines.append({"seq": seq + 2, **head, "kind": "reward", "ref": seq, "learn": each.reward})
+    return lines
+
+
+def _write(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "\n")
+    return path
+
+
+def _same(one: Log, other: Log) -> bool:
+    rows = [[(r.X.tolist(), r.place, r.propensity, r.reward) for r in log.rounds] for log in (one, other)]
+    return one.left_out == other.left_out and rows[0] == rows[1]
+
+
+SMALL = _uniform_log(_rounds(WORLD, 1, 6)[0], 1)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    assert _same(read_log(_write(tmp_path / "log.jsonl", _lines(SMALL))), SMALL)
+
+
+@settings(max_examples=40, deadline=None)
+@given(order=st.permutations(range(2 * 18)))
+def test_the_order_of_lines_does_not_matter(order: list[int], tmp_path_factory: pytest.TempPathFactory) -> None:
+    lines = _lines(SMALL) + _lines(SMALL, "shop", start=2)
+    file = tmp_path_factory.getbasetemp() / "shuffled.jsonl"
+    assert _same(read_log(_write(file, [lines[i] for i in order]), "news"), SMALL)
+
+
+def test_decisions_without_reward_or_features_are_left_out_and_counted(tmp_path: Path) -> None:
+    lines = _lines(SMALL)
+    lines[0]["X"] = None
+    del lines[3]["X"]
+    lines[8]["learn"] = None
+    log = read_log(_write(tmp_path / "log.jsonl", lines))
+    assert _same(log, Log(SMALL.rounds[3:], unrewarded=1, featureless=2))
+
+
+@pytest.mark.parametrize("by", ["caller", "fallback", "holdout"])
+def test_decisions_that_others_made_count_only_if_they_were_drawn(by: str, tmp_path: Path) -> None:
+    lines = _lines(SMALL)
+    lines[0] |= {"by": by, "propensity": 1.0}
+    lines[3] |= {"by": by}
+    lines[6] |= {"propensity": 1.0}
+    log = read_log(_write(tmp_path / "log.jsonl", lines))
+    assert (log.forced, len(log.rounds), log.rounds[1].propensity) == (1, 5, 1.0)
+
+
+def _with(line: int, **changes: Any) -> list[dict[str, Any]]:
+    lines = _lines(SMALL)
+    lines[line] |= changes
+    return lines
+
+
+WHERE = "line 1 of log.jsonl: "
+BAD_LOGS: dict[str, tuple[Any, str]] = {
+    "no JSON": ("{...}", WHERE + "every line must be a JSON object; got '{...}'"),
+    "too deep": ("[" * 100_000, WHERE + "every line must be a JSON object; got '[[[[["),
+    "no object": ("[1, 2]", WHERE + "every line must be a JSON object; got '[1, 2]'"),
+    "no text": (b"\xff\x00", WHERE + "every line must be a JSON object; got "),
+    "empty": ("", 'log.jsonl must have decisions, lines with "kind": "decide"; got none'),
+    "two bandits": (_lines(SMALL) + _lines(SMALL, "shop"), "log.jsonl has the bandits news, shop: one must be chosen"),
+    "no features": (
+        [{key: value for key, value in line.items() if key != "X"} for line in _lines(SMALL)],
+        'a log must have the features of all arms, X; set "log": "all" in the bandit\'s configuration',
+    ),
+    "no rewards": (
+        [line for line in _lines(SMALL) if line["kind"] == "decide"],
+        "a log must have decisions with X and a reward; it left out 6 without a reward, 0 without X, 0 that others ",
+    ),
+    "no number": (_with(0, seq="1"), WHERE + "seq must be a whole number of at least 0; got '1'"),
+    "twice": (_with(3, seq=1), "line 4 of log.jsonl: a decision must be logged once; 1 is logged twice"),
+    "two rewards": (_with(5, ref=1), "line 6 of log.jsonl: a decision must have one reward; 1 has two"),
+    "a reward that is no number": (_with(2, learn="much"), "line 3 of log.jsonl: learn must be a number; got 'much'"),
+    "a huge reward": (_with(2, learn=1e99), "line 3 of log.jsonl: learn must be between -1e+50 and 1e+50; got 1e+99"),
+    "no place": (_with(0, place=None), WHERE + "place must be a whole number of at least 0; got None"),
+    "a place that is no row": (_with(0, place=4), WHERE + "place must be a row of X, from 0 to 3; got 4"),
+    "propensity 0": (_with(0, propensity=0), WHERE + "propensity must be between 1e-12 and 1; got 0.0"),
+    "propensity 2": (_with(0, propensity=2), WHERE + "propensity must be between 1e-12 and 1; got 2.0"),
+    "no propensity": (_with(0, propensity=None), WHERE + "propensity must be a number; got None"),
+    "flat X": (_with(0, X=[1, 2]), WHERE + "the arms must have shape (K, 1) with K >= 1; got shape (2,)"),
+    "ragged X": (_with(0, X=[[1], [1, 2]]), WHERE + "the arms must be a table of numbers, one row an arm; got "),
+    "empty X": (_with(0, X=[[]]), WHERE + "the arms must have shape (K, 1) with K >= 1; got shape (1, 0)"),
+    "infinite X": (_with(0, X=[[1, math.inf]]), WHERE + "features must be finite; arm 0, feature 1 is inf"),
+    "another width": (
+        _with(0, X=[[1.0]], place=0),
+        "a log must have as many features in all rounds; got 1 and 3",
+    ),
+}
+
+
+def _bad(folder: Path, content: Any) -> Path:
+    file = folder / "log.jsonl"
+    if isinstance(content, list):
+        return _write(file, content)
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_LOGS.values(), ids=BAD_LOGS)
+def test_bad_logs_are_refused(content: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_log(_bad(tmp_path, content))
+    assert str(caught.value).startswith(message)
+
+
+LOGISTIC = Agent(SGDTS(dim=3))
+BAD_CALLS: dict[str, tuple[Callable[[], Evaluation], str]] = {
+    "confidence": (lambda: evaluate(SMALL, _known(), confidence=1.0), "confidence must be between 0.01 and 0.9999"),
+    "acceptance": (lambda: evaluate(SMALL, _known(), acceptance=0), "acceptance must be between 1e-12 and 1; got 0.0"),
+    "dim": (lambda: evaluate(SMALL, Agent(LinUCB(dim=2))), "the policy must have dim 3, as the log has; got 2"),
+    "catalogue": (
+        lambda: evaluate(SMALL, Agent(LinUCB(dim=3), catalogue=np.eye(3))),
+        "an agent without a catalogue can be evaluated",
+    ),
+    "place": (lambda: evaluate(Log([Logged(np.eye(3), 3, 0.5, 1.0)]), LOGISTIC), "place must be a row of X"),
+    "rewards": (
+        lambda: evaluate(Log([Logged(np.eye(3), 0, 0.5, 1.5)]), LOGISTIC),
+        "a reward of this policy must be between 0 and 1; got 1.5",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_CALLS.values(), ids=BAD_CALLS)
+def test_bad_arguments_are_refused(call: Callable[[], Evaluation], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        call()
+    assert str(caught.value).startswith(message)
+
+
+def test_another_bandit_than_there_are_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^log.jsonl has the bandits news; got 'shop'$"):
+        read_log(_write(tmp_path / "log.jsonl", _lines(SMALL)), "shop")
+
+
+def _place(call: Callable[[], object]) -> set[tuple[str, int]]:
+    """The files and lines that an error passed through."""
+    try:
+        call()
+    except SyndicatedError as error:
+        return {(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)}
+    return set()
+
+
+def test_every_raise_is_reached(tmp_path: Path) -> None:
+    calls: list[Callable[[], object]] = [call for call, _ in BAD_CALLS.values()]
+    calls.append(lambda: read_log(_write(tmp_path / "log.jsonl", _lines(SMALL)), "shop"))
+    places = {place for call in calls for place in _place(call)}
+    for content, _ in BAD_LOGS.values():
+        file = _bad(tmp_path, content)
+        places |= _place(lambda file=file: read_log(file))  # type: ignore[misc]
+    raises = []
+    for file in (Path(syndicated.__file__).parent / "evaluate").glob("*.py"):
+        nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Raise)]
+        raises += [(str(file), node.lineno) for node in nodes]
+    assert len(raises) >= 11
+    assert [place for place in raises if place not in places] == []
+
+
+def test_one_round_gives_no_interval() -> None:
+    found = evaluate(Log([Logged(np.eye(3), 0, 0.5, 0.5)]), Agent(LinUCB(dim=3)))
+    assert (found.logged.value, found.logged.high) == (0.5, math.inf)
+
+
+# The command line.
+
+
+def test_the_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = _uniform_log(_rounds(WORLD, 1, 500)[0], 1)
+    lines = _lines(log) + _lines(SMALL, "shop", start=9001)
+    lines[2]["learn"] = None
+    file = _write(tmp_path / "log.jsonl", lines)
+    chosen = ["--tuner", "Consensus", "--tuner", "fixed", "--set", "alpha=0.5", "--bandit", "news", "--seed", "3"]
+    assert main(["evaluate", str(file), *chosen, "--confidence", "0.9"]) == 0
+    shown = capsys.readouterr().out
+    found = evaluate(Log(log.rounds[1:]), Agent(LinUCB(dim=3), Fixed(Space(alpha=[0.5])), seed=3), confidence=0.9)
+    assert "LinUCB: reward a round, from a log of 499 rounds" in shown
+    assert "90% interval" in shown
+    assert "Left out: 1 without a reward, 0 without X, 0 that others made without chance." in shown
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    assert [row[0] for row in rows] == ["the log", "Consensus", "", "", "", "Fixed", "", "", ""]
+    for row, estimate in zip(rows[5:], (found.dr, found.snips, found.ips, found.gain), strict=True):
+        assert float(row[2]) == pytest.approx(estimate.value, abs=0.1 * _half(estimate))
+        low, high = row[3].split(" to ")
+        assert (float(low), float(high)) == pytest.approx((estimate.low, estimate.high), abs=0.1 * _half(estimate))
+    assert rows[5][4:] == [f"{found.accepted:,}", f"{found.effective:,.0f}"]
+
+
+def test_the_command_prints_warnings_and_what_cannot_be_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = _lines(Log([Logged(np.eye(3), 2, 1.0, 0.5)]))
+    assert main(["evaluate", str(_write(tmp_path / "log.jsonl", lines)), "--tuner", "Theory"]) == 0
+    shown = capsys.readouterr().out
+    assert "Warning, Theory: the weights leave 0 effective rounds, fewer than 100" in shown
+    assert "–" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tuner", "Magic"], "no 'Magic' is registered"),
+        (["--policy", "Magic"], "no 'Magic' is registered"),
+        (["--set", "environment.dim=3"], "--set of this command takes policy. and tuner. only; got environment."),
+        (["--bandit", "shop"], "log.jsonl has the bandits news; got 'shop'"),
+        (["--confidence", "95"], "confidence must be between 0.01 and 0.9999; got 95.0"),
+        (["--acceptance", "2"], "acceptance must be between 1e-12 and 1; got 2.0"),
+        (["--seed", "-1"], "seed must be a whole number of at least 0; got -1"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _write(tmp_path / "log.jsonl", _lines(SMALL))
+    assert main(["evaluate", str(file), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_log_that_is_not_there_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(tmp_path / "none.jsonl")]) == 2
+    assert "none.jsonl" in capsys.readouterr().err
+
+
+def test_a_default_target_is_the_agent_s_own_default() -> None:
+    log = _uniform_log(_rounds(WORLD, 1, 100)[0], 1)
+    policy = LinUCB(dim=3)
+    assert evaluate(log, Agent(policy)) == evaluate(log, Agent(policy, Consensus(policy.space)))
