@@ -1,6 +1,8 @@
 """A simulated world that is played against a running service."""
 
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -122,7 +124,8 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
 def test_what_is_not_installed_is_named_in_one_line(
     server: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(simulate, "find_spec", lambda name: None)
+    for name in [name for name in sys.modules if name.startswith("syndicated.service.client")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert _simulate(server) == 2
-    line = 'syndicated: simulating needs httpx, msgspec: pip install "syndicated[serve]"\n'
-    assert capsys.readouterr().err == line
+    assert capsys.readouterr().err == "syndicated: the client needs an extra: pip install 'syndicated[serve]'\n"

@@ -7,7 +7,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 KEY = "SYNDICATED_KEY"
 MOST_ROUNDS, MOST_AT_ONCE = 1_000_000, 64
-NEEDED = ("httpx", "msgspec")
 
 
 @dataclass(slots=True)
@@ -71,9 +69,6 @@ def add_command(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Play, and print what was earned."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise SyndicatedError(f'simulating needs {", ".join(missing)}: pip install "syndicated[serve]"')
     if not options.key:
         raise InputError(f"--key or {KEY} must be a key of the service; got none")
     rounds = _at_most("--rounds", check_count("--rounds", options.rounds), MOST_ROUNDS)

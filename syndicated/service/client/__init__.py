@@ -2,6 +2,13 @@
 service is away, and rewards that wait until they have arrived.
 """
 
+from importlib.util import find_spec
+
+from syndicated.errors import InputError
+
+if find_spec("httpx") is None or find_spec("msgspec") is None:
+    raise InputError("the client needs an extra: pip install 'syndicated[serve]'")
+
 from syndicated.service.client.calls import Answer
 from syndicated.service.client.drivers import AsyncClient, Client
 from syndicated.service.client.errors import (
