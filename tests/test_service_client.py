@@ -127,7 +127,7 @@ class Make(Protocol):
 @pytest.fixture(params=["blocking", "async"])
 def make(request: pytest.FixtureRequest, server: Service) -> Make:
     def build(line: Line | None = None, time: Time | None = None, **options: Any) -> Any:
-        options = {"url": server.url, "key": server.key, **options}
+        options = {"url": server.url, "key": server.key, "timeout": 30, **options}
         if request.param == "blocking":
             if time is not None:
                 options |= {"clock": time.clock, "sleep": time.sleep}
@@ -374,6 +374,33 @@ def test_rewards_survive_an_outage_and_arrive_once_and_in_order(make: Make, serv
 
     play(lambda: make(line), scenario)
     assert rewards_of(server, bandit) == values
+
+
+def test_a_flush_does_not_wait_longer_than_told_for_a_reward_that_is_being_sent(
+    make: Make, server: Service, bandit: str
+) -> None:
+    async def scenario(client: Both) -> None:
+        sending = client.client._sending
+        taken = sending.acquire()
+        if inspect.isawaitable(taken):
+            await taken
+        await client.reward(bandit, await client.decide(bandit, ARMS), 1.0)
+        assert await client.flush(0) == 1
+        sending.release()
+
+    play(make, scenario)
+    assert rewards_of(server, bandit) == [1.0]
+
+
+def test_a_flush_without_time_still_sends_once(server: Service, bandit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "SHORTEST", 30.0)
+
+    async def run() -> None:
+        async with AsyncClient(server.url, server.key, timeout=30) as client:
+            await client.reward(bandit, await client.decide(bandit, ARMS), 1.0)
+            assert await client.flush(0) == 0
+
+    asyncio.run(run())
 
 
 @pytest.mark.usefixtures("quick")

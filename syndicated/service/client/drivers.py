@@ -234,7 +234,8 @@ class AsyncClient(_Common):
         """Send what waits, for so many seconds at most (`patience`); how many rewards still wait."""
         begun, seconds = self._calls.clock(), self._calls.patience if timeout is None else timeout
         try:
-            await asyncio.wait_for(self._sending.acquire(), max(0.0, seconds))
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._sending.acquire()
         except TimeoutError:
             return self.waiting
         try:

@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Generator
-from itertools import count
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -83,16 +82,17 @@ class Wire:
         """Send until there is an answer; so often, and until the clock says so."""
         until = self.clock() + self.patience if until is None else until
         most = self.retries if retries is None else retries
-        for tries in count():
+        tries = 0
+        while True:
             came = yield send._replace(timeout=max(SHORTEST, min(self.timeout, until - self.clock())))
             if isinstance(came, httpx.Response) and came.status_code not in AWAY:
                 return _checked(came)
             wait = max(pause(tries), _retry_after(came))
             if tries == most or self.clock() + wait >= until or not (send.repeatable or _unsent(came)):
                 raise Unavailable(_reason(came), wait)
+            tries += 1
             self._count("retries")
             yield wait
-        raise AssertionError("count() has no end")
 
     def _count(self, what: str) -> None:
         with self.lock:
