@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo paper scoreboard test bench clean
+.PHONY: demo paper scoreboard serve test bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
@@ -14,6 +14,9 @@ paper: .venv/installed
 scoreboard: .venv/installed
 	$(BIN)/syndicated scoreboard --out results/scoreboard
 	cp results/scoreboard/scoreboard.md results/scoreboard/scoreboard.svg docs/
+
+serve: .venv/serve
+	$(BIN)/syndicated serve
 
 test: .venv/test
 	$(BIN)/ruff check .
@@ -35,8 +38,12 @@ clean:
 	$(BIN)/python -c "import syndicated.cli"
 	touch $@
 
+.venv/serve: .venv/installed
+	$(BIN)/pip install --quiet --editable ".[serve]"
+	touch $@
+
 .venv/test: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[test,bench,dask,postgres]"
+	$(BIN)/pip install --quiet --editable ".[test,bench,dask,serve,postgres]"
 	touch $@
 
 .venv/bench: .venv/installed

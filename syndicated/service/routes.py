@@ -1,12 +1,14 @@
 """The route table: every path of the API, who may use it, what it takes and what it gives."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
 
+from syndicated.service import parquet
 from syndicated.service.admin import describe
 from syndicated.service.api import (
     ActivateRequest,
@@ -25,9 +27,11 @@ from syndicated.service.api import (
     Strict,
     Text,
 )
-from syndicated.service.exchange import DecisionReply, decision_reply, line_of
+from syndicated.service.exchange import DecisionReply, Imported, LogLine, decision_reply, import_log, line_of, parse
 from syndicated.service.features import Arm
 from syndicated.service.metrics import CONTENT_TYPE
+from syndicated.service.openapi import HERE, page
+from syndicated.service.openapi import describe as describe_api
 from syndicated.service.state import decode
 from syndicated.service.web import BINARY, BYTES, JSON, LINES, PARQUET, Call, Endpoint
 
@@ -96,6 +100,18 @@ async def readyz(call: Call) -> Health:
 
 async def metrics(call: Call) -> Response:
     return Response(call.app.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+
+async def openapi(call: Call) -> dict[str, Any]:
+    return describe_api(TABLE)
+
+
+async def docs(call: Call) -> Response:
+    return HTMLResponse(page(TABLE))
+
+
+async def docs_style(call: Call) -> Response:
+    return FileResponse(HERE / "static" / "docs.css", media_type="text/css")
 
 
 async def keys(call: Call) -> list[KeyReply]:
@@ -201,18 +217,28 @@ async def decisions(call: Call) -> list[DecisionReply]:
 async def export(call: Call) -> Response:
     name, query = call.path["name"], call.query
     left = query.limit or 2**62
-    events = await call.app.engine.export(name, query.after, min(CHUNK, left))
+    first = await call.app.engine.export(name, query.after, min(CHUNK, left))
 
-    async def lines() -> AsyncIterator[bytes]:
-        nonlocal events, left
+    async def chunks() -> AsyncIterator[list[LogLine]]:
+        events, wanted = first, left
         while events:
-            yield b"".join(msgspec.json.encode(line_of(event, name)) + b"\n" for event in events)
-            left -= len(events)
-            if left <= 0:
-                return
-            events = await call.app.engine.export(name, events[-1].seq, min(CHUNK, left))
+            yield [line_of(event, name) for event in events]
+            wanted -= len(events)
+            events = await call.app.engine.export(name, events[-1].seq, min(CHUNK, wanted)) if wanted else []
 
-    return StreamingResponse(lines(), media_type=LINES)
+    if query.format == "parquet":
+        return StreamingResponse(parquet.write(chunks(), parquet.find()), media_type=PARQUET)
+    return StreamingResponse(_json_lines(chunks()), media_type=LINES)
+
+
+async def _json_lines(chunks: AsyncIterator[list[LogLine]]) -> AsyncIterator[bytes]:
+    async for lines in chunks:
+        yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+async def import_(call: Call) -> Imported:
+    lines = await asyncio.to_thread(parse, call.body)
+    return await import_log(call.app.engine, call.actor, call.path["name"], lines)
 
 
 async def models(call: Call) -> list[ModelReply]:
@@ -224,8 +250,11 @@ async def keep_model(call: Call) -> ModelReply:
 
 
 async def model(call: Call) -> Response:
-    data = await call.app.engine.model(call.path["name"], call.path.get("version"))
-    return Response(data, media_type=BYTES)
+    return Response(await call.app.engine.model(call.path["name"]), media_type=BYTES)
+
+
+async def kept_model(call: Call) -> Response:
+    return Response(await call.app.engine.model(call.path["name"], call.path["version"]), media_type=BYTES)
 
 
 async def load_model(call: Call) -> BanditReply:
@@ -237,14 +266,11 @@ async def restore_model(call: Call) -> BanditReply:
 
 
 TABLE = [
-    Endpoint("GET", "/healthz", None, "Whether the process works", healthz, reply=Health),
-    Endpoint("GET", "/readyz", None, "Whether requests are served now", readyz, reply=Health),
-    Endpoint("GET", "/metrics", "read", "Metrics for Prometheus", metrics, gives=("text/plain",)),
     Endpoint("POST", "/v1/bandits", "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
     Endpoint("GET", "/v1/bandits", "read", "All bandits", bandits, reply=list[BanditReply]),
     Endpoint("GET", NAMED, "read", "A bandit as it is now", bandit, reply=BanditReply),
     Endpoint("PATCH", NAMED, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
-    Endpoint("DELETE", NAMED, "admin", "Retire a bandit: it decides no more", retire),
+    Endpoint("DELETE", NAMED, "admin", "Retire a bandit: it decides no more", retire, status=204),
     Endpoint(
         "POST",
         NAMED + "/decide",
@@ -276,8 +302,17 @@ TABLE = [
     ),
     Endpoint("GET", NAMED + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
     Endpoint("PUT", NAMED + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
-    Endpoint("DELETE", NAMED + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm),
+    Endpoint("DELETE", NAMED + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm, status=204),
     Endpoint("GET", NAMED + "/log", "read", "Export the log", export, query=LogQuery, gives=(LINES, PARQUET)),
+    Endpoint(
+        "POST",
+        NAMED + "/log",
+        "admin",
+        "Import a log into a bandit without decisions",
+        import_,
+        reply=Imported,
+        takes=(LINES,),
+    ),
     Endpoint("GET", NAMED + "/models", "read", "The kept models", models, reply=list[ModelReply]),
     Endpoint(
         "POST", NAMED + "/models", "admin", "Keep the model as it is now", keep_model, reply=ModelReply, status=201
@@ -292,7 +327,7 @@ TABLE = [
         reply=BanditReply,
         takes=(BYTES,),
     ),
-    Endpoint("GET", NAMED + "/models/{version:int}", "read", "Export a kept model", model, gives=(BYTES,)),
+    Endpoint("GET", NAMED + "/models/{version:int}", "read", "Export a kept model", kept_model, gives=(BYTES,)),
     Endpoint(
         "POST",
         NAMED + "/models/{version:int}/restore",
@@ -308,4 +343,10 @@ TABLE = [
         "DELETE", "/v1/subjects/{subject:path}", "admin", "Empty what the log has about a subject", erase, reply=Erased
     ),
     Endpoint("GET", "/v1/audit", "admin", "What administrators did", audit, query=Latest, reply=list[AuditLine]),
+    Endpoint("GET", "/healthz", None, "Whether the process works", healthz, reply=Health),
+    Endpoint("GET", "/readyz", None, "Whether requests are served now", readyz, reply=Health),
+    Endpoint("GET", "/metrics", "read", "Metrics for Prometheus", metrics, gives=("text/plain",)),
+    Endpoint("GET", "/openapi.json", None, "This document", openapi, reply=dict[str, Any]),
+    Endpoint("GET", "/docs", None, "This document as a page", docs, gives=("text/html",)),
+    Endpoint("GET", "/docs.css", None, "The style of that page", docs_style, gives=("text/css",)),
 ]

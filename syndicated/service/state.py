@@ -3,10 +3,12 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from syndicated.errors import InputError
 from syndicated.service.api import Decided, KeyReply, Spec
 from syndicated.service.bandit import Bandit
 from syndicated.service.features import Arm
@@ -17,9 +19,17 @@ SERVICE = 0  # the bandit number of events that are about the service itself: it
 CACHED = 50_000  # decisions kept in memory, the latest; others are looked up in the journal
 ADMIN = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
 
-encode = msgspec.msgpack.Encoder(enc_hook=np.generic.item).encode
 decode = msgspec.msgpack.decode
+_encoder = msgspec.msgpack.Encoder(enc_hook=np.generic.item)
 _decided = msgspec.msgpack.Decoder(Decided)
+
+
+def encode(body: Any) -> bytes:
+    """The body of an event."""
+    try:
+        return _encoder.encode(body)
+    except OverflowError:
+        raise InputError("whole numbers must be at least -2^63 and less than 2^64") from None
 
 
 class Record:

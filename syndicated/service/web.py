@@ -44,6 +44,33 @@ TITLES = {
     501: "This is not installed here",
     503: "Not now; try again later",
 }
+PROBLEMS = {
+    "conflict": "An event id, or the reward of a decision, was here before with something else.",
+    "disconnected": "The caller has gone.",
+    "exists": "There is a bandit of this name.",
+    "forbidden": "The key lacks the scope that this route needs.",
+    "http": "A page cannot be had like this.",
+    "internal": "Something went wrong inside; the log of the service has it under the instance.",
+    "invalid": "A field is missing, unknown, or not what it must be; the detail says which.",
+    "late": "The window of the decision has closed.",
+    "method": "The path takes other methods.",
+    "no-key": "There is no key, or not a valid one.",
+    "not-empty": "A log can be imported only into a bandit that has decided nothing.",
+    "not-installed": "This needs something that is not installed where the service runs.",
+    "not-ready": "Requests cannot be served now.",
+    "overload": "Too many requests wait.",
+    "rate": "The key has sent too many requests.",
+    "retired": "The bandit was retired: it takes rewards and decides no more.",
+    "stopped": "The service is about to end, or has failed.",
+    "too-large": "The body has too many bytes.",
+    "unavailable": "The journal cannot be written; nothing was changed.",
+    "unknown-arm": "The bandit has no such registered arm.",
+    "unknown-bandit": "There is no such bandit.",
+    "unknown-decision": "There is no such decision.",
+    "unknown-key": "There is no such key.",
+    "unknown-model": "The bandit has no such kept model.",
+    "unknown-path": "There is nothing at this path.",
+}
 SECURITY = (
     (
         b"content-security-policy",
@@ -136,9 +163,8 @@ class Row:
         found = await self.take(app, scope["path_params"], scope, receive)
         if isinstance(found, Response):
             return found
-        if self.endpoint.reply is None:
-            return Response(status_code=204)
-        return Response(msgspec.json.encode(found), self.endpoint.status, media_type=JSON)
+        body = b"" if self.endpoint.reply is None else msgspec.json.encode(found)
+        return Response(body, self.endpoint.status, media_type=JSON if body else None)
 
 
 @dataclass(frozen=True, slots=True)
