@@ -37,7 +37,7 @@ from syndicated.experiments.run import Curve, Engine, run
 from syndicated.experiments.standings import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.service import serve
+from syndicated.service import backup, serve, simulate
 from syndicated.space import Space
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS, Consensus, Fixed
@@ -69,6 +69,13 @@ examples:
 
   syndicated evaluate log.jsonl --tuner Consensus --tuner Theory
       what each would have earned, from a log of decisions with propensities
+
+  syndicated simulate --rounds 1000
+      play a simulated world against a running service, with the key of SYNDICATED_KEY
+
+  syndicated backup --store service.db monday.db
+  syndicated restore monday.db --store other.db
+      a service's journal as one file, also while it serves, and back
 """
 
 
@@ -154,7 +161,8 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
     fetch.set_defaults(command=_data)
 
-    serve.add_command(commands)
+    for module in (serve, simulate, backup):
+        module.add_command(commands)
 
     _add_size(play)
     _add_size(again)
