@@ -110,7 +110,7 @@ def main() -> None:
     large = json.dumps({"arms": [{"id": str(k), "x": x} for k, x in enumerate(X.tolist())]}).encode()
     binary = join_body({}, X)
     bare, port = free_port(), free_port()
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "journal.db"
         serve = [sys.executable, "-m", "syndicated", "serve", "--store", str(file), "--port", str(port)]
         with (

@@ -485,6 +485,7 @@ def test_a_file_has_one_owner_at_a_time(tmp_path: Path, journals: Journals) -> N
     with pytest.raises(StoreError, match=r"^the journal .*a\.db must have one owner; it is in use by process \d+$"):
         journals.open(str(file))
     _add(first, _decisions(1))
+    assert [path.stat().st_mode & 0o077 for path in (file, file.with_name("a.db-wal"))] == [0, 0]
     first.close()
     assert journals.open(str(file)).last() == 1
 

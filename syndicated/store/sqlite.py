@@ -90,6 +90,8 @@ def _own(file: Path) -> IO[bytes]:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         lock = open(f"{file}.lock", "a+b")  # noqa: SIM115
+        if not file.exists():
+            file.touch(mode=0o600)  # keys' hashes and the secret of ids are for its owner alone
     except OSError as error:
         raise StoreError(f"the journal {file} cannot be opened: {error}") from None
     try:
