@@ -113,12 +113,18 @@ class App:
         return f"{self._run}-{next(self._number):x}"
 
     def admit(self, scope: Scope, wanted: KeyScope) -> KeyReply:
-        """The key of a request that may do this, and may do it now."""
+        """The key of a request that may do this, and may do it now.
+
+        The cookie of the pages is good for reading alone: a browser may be made to send it with a request of another
+        page's making.
+        """
         token = None
         for name, value in scope["headers"]:
             if name == b"authorization" and value[:7].lower() == b"bearer ":
                 token = str(value[7:], "latin-1").strip()
-        key = auth.check(self.engine, token or auth.token_of(HTTPConnection(scope)), wanted)
+        if token is None and scope["method"] in ("GET", "HEAD"):
+            token = auth.token_of(HTTPConnection(scope))
+        key = auth.check(self.engine, token, wanted)
         self._rate.take(key.id)
         return key
 
