@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import cast
 
 
 @dataclass
@@ -39,8 +40,7 @@ class Connection(asyncio.Protocol):
         self.sent = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
         self.next()
 
     def next(self) -> None:

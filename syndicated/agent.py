@@ -9,9 +9,10 @@ import hashlib
 import json
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,19 @@ from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Consensus, Tuner
-from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner
+from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params
 
 NOTHING: Array = np.empty((0, 0))
+
+
+class Survey(NamedTuple):
+    """A proposed decision, and for each arm its probability (given the policy's own draw, and what a choice that goes
+    on has decided already), its score, and what of the score is exploration."""
+
+    decision: Decision
+    chances: Array
+    scores: Array
+    bonus: Array
 
 
 class Agent:
@@ -99,9 +110,7 @@ class Agent:
         arms = self._check(arms)
         if round_ < self.warmup:
             return self._explore(arms, round_)
-        if (round_ - self.warmup) % self._period == 0:
-            choice = self.tuner.choose(Stream(self.seed, TUNER, self._drawn_in(round_)))
-        return self._play(arms, round_, choice)
+        return self._play(arms, round_, self._choose(round_, choice))[0]
 
     def record(self, decision: Decision) -> None:
         """Count a proposed decision: it was carried out."""
@@ -111,14 +120,14 @@ class Agent:
     def follow(self, arms: npt.ArrayLike, arm: int) -> Decision:
         """Play this arm as if the agent had come to it by itself: the tuner draws until its choice plays the arm."""
         arms = self._check(arms)
-        if not 0 <= arm < len(arms) or not self.chances(arms, self.round, self.choice)[arm] > 0.0:
+        if not 0 <= arm < len(arms) or not self.survey(arms, self.round, self.choice).chances[arm] > 0.0:
             raise InputError(f"an agent can follow to an arm that it might play now; got arm {arm}")
         decision = self.propose(arms, self.round, self.choice)
         if self.round < self.warmup:
             decision = replace(decision, arm=arm, x=self._x(arms, arm))
         draws = Stream(self.seed, TUNER, self._drawn_in(self.round))
         while decision.arm != arm:
-            decision = self._play(arms, self.round, self.tuner.choose(draws))
+            decision = self._play(arms, self.round, self.tuner.choose(draws))[0]
         self.record(decision)
         self._open.add(decision.round)
         return decision
@@ -140,24 +149,30 @@ class Agent:
         if choice is not None:
             self.tuner.learn(choice, reward, 1.0 if choice.allies else 1 / self._period)
 
-    def chances(self, arms: npt.ArrayLike, round_: int, choice: Choice) -> Array:
-        """The probability of each arm in that round, given the policy's own draw, and what `choice` still decides."""
-        K = len(self._check(arms))
+    def survey(self, arms: npt.ArrayLike, round_: int, choice: Choice) -> Survey:
+        """`propose`, and what it saw in each arm."""
+        arms = self._check(arms)
+        K = len(arms)
         if round_ < self.warmup:
-            return np.full(K, 1 / K)
-        if (round_ - self.warmup) % self._period:
-            played, weights = np.array([self.propose(arms, round_, choice).arm]), np.ones(1)
+            return Survey(self._explore(arms, round_), np.full(K, 1 / K), np.zeros(K), np.zeros(K))
+        fresh = (round_ - self.warmup) % self._period == 0
+        choice = self._choose(round_, choice)
+        policy, shared = self.policies[choice.slot], len(choice.odds) > 0 and len(choice.index) == 1
+        asked = [] if shared or not fresh or len(self.policies) > 1 else self.tuner.points
+        greedy = {**policy.theory(round_, choice.params), **dict.fromkeys(policy.exploring, 0.0)}
+        points = [greedy, *(policy.theory(round_, point) for point in asked)]
+        decision, scores, played = self._play(arms, round_, choice, points)
+        rivals = len(scores) - len(points)
+        mine = scores[choice.index[0] if rivals > 1 else 0]
+        if not fresh:
+            played, odds = np.array([decision.arm]), np.ones(1)
+        elif shared and rivals > 1:
+            played, odds = played[:rivals], np.array(choice.odds)
         else:
-            played, weights = self.recommend(arms, round_), reduce(np.multiply.outer, self.tuner.probabilities())
-        return np.asarray(np.bincount(played, weights.ravel(), K), dtype=np.float64)
-
-    def explain(self, arms: npt.ArrayLike, decision: Decision) -> tuple[Array, Array, Array]:
-        """What a proposed decision saw in each arm: the reward expected, the score, and what of it is exploration."""
-        arms, policy = self._check(arms), self.policies[decision.choice.slot if decision.choice else 0]
-        greedy = {**decision.params, **dict.fromkeys(policy.exploring, 0.0)}
-        stream = Stream(self.seed, POLICY, self._drawn_in(decision.round))
-        scores = policy.scores(arms, [decision.params, greedy], stream)
-        return policy.predict(arms, decision.params), scores[0], scores[0] - scores[1]
+            played = played[rivals + 1 :] if asked else self.recommend(arms, round_)
+            odds = reduce(np.multiply.outer, self.tuner.probabilities()).ravel()
+        chances = np.asarray(np.bincount(played, odds, K), dtype=np.float64)
+        return Survey(decision, chances, mine, mine - scores[rivals])
 
     def recommend(self, arms: npt.ArrayLike, round_: int | None = None) -> Ints:
         """The arm that each of the tuner's points would play now (or in that round), given the policy's own draw."""
@@ -197,12 +212,23 @@ class Agent:
         params = self.policy.theory(round_, {})
         return Decision(self.id, round_, arm, self._x(arms, arm), 1 / len(arms), params, None)
 
-    def _play(self, arms: Arms, round_: int, choice: Choice) -> Decision:
-        """Score with this choice, and take the best arm, the first of equals."""
+    def _choose(self, round_: int, last: Choice) -> Choice:
+        """The choice of a round: a new one at the start of a period, then the last one."""
+        period, place = divmod(round_ - self.warmup, self._period)
+        return last if place else self.tuner.choose(Stream(self.seed, TUNER, period))
+
+    def _play(
+        self, arms: Arms, round_: int, choice: Choice, more: Sequence[Params] = ()
+    ) -> tuple[Decision, Array, Ints]:
+        """Score with this choice, and take the best arm, the first of equals.
+
+        Also the scores, and the best arm, of each of the points that the tuner asked for and of `more` points.
+        """
         policy, features = self.policies[choice.slot], self._features(arms)
         rivals = self.tuner.rivals(choice)
         points = [policy.theory(round_, point) for point in rivals or (choice.params,)]
-        played = best(policy.scores(arms, points, Stream(self.seed, POLICY, self._drawn_in(round_))), features)
+        scores = policy.scores(arms, [*points, *more], Stream(self.seed, POLICY, self._drawn_in(round_)))
+        played = best(scores, features)
         mine = choice.index[0] if rivals else 0
         params, arm = points[mine], int(played[mine])
         if arm < 0:
@@ -210,10 +236,10 @@ class Agent:
             raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {params}")
         propensity = math.prod(choice.probability)
         if rivals:
-            allies = tuple((played == arm).nonzero()[0].tolist())
+            allies = tuple((played[: len(points)] == arm).nonzero()[0].tolist())
             choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
             propensity = choice.propensity if self._period == 1 else propensity
-        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice)
+        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice), scores, played
 
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""

@@ -368,7 +368,7 @@ def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
     agent, draws, n = _known_tuners()[name], Stream(9, NOISE), 3000
     _play(agent, 30)
     X = _disputed(agent)
-    chances, arms = agent.chances(X, agent.round, agent.choice), agent.recommend(X)
+    chances, arms = agent.survey(X, agent.round, agent.choice).chances, agent.recommend(X)
     places = {repr(point): place for place, point in enumerate(agent.tuner.points)}
     played = [arms[places[repr(agent.tuner.choose(draws).params)]] for _ in range(n)]
     assert chances.sum() == pytest.approx(1.0)
@@ -381,7 +381,7 @@ def test_following_to_an_arm_is_playing_it_with_a_choice_that_plays_it(name: str
     agent = _known_tuners()[name]
     _play(agent, 30)
     X, state = _disputed(agent), agent.state()
-    own, chances = agent.decide(X), agent.chances(X, 30, Choice({}))
+    own, chances = agent.decide(X), agent.survey(X, 30, Choice({})).chances
     for arm in chances.nonzero()[0].tolist():
         agent.restore(state)
         arms = agent.recommend(X)
@@ -415,9 +415,9 @@ def test_the_choice_of_a_follower_has_the_odds_of_those_that_play_the_arm() -> N
 def test_within_a_period_the_only_chance_is_that_of_the_choice_that_lasts() -> None:
     agent = Agent(SGDTS(dim=3, tau=10), Syndicated(Space(alpha1=[0.1, 5.0])), seed=2)
     X = _arms(99)
-    assert agent.chances(X, 0, agent.choice).tolist() == [0.2] * 5
+    assert agent.survey(X, 0, agent.choice).chances.tolist() == [0.2] * 5
     _play(agent, 33)
-    chances = agent.chances(X, agent.round, agent.choice)
+    chances = agent.survey(X, agent.round, agent.choice).chances
     assert sorted(chances.tolist()) == [0, 0, 0, 0, 1]
     choice, arm = agent.choice, int(chances.argmax())
     assert agent.follow(X, arm).choice == choice

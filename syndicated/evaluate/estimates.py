@@ -124,7 +124,7 @@ def walk(log: Log, agent: Agent, c: float) -> Walk:
     model.prepare([OPEN])
     rows = Walk(*np.zeros((4, len(log.rounds))))
     for k, each in enumerate(log.rounds):
-        chances, params = target.chances(each.X, target.round, target.choice), model.theory(k, OPEN)
+        chances, params = target.survey(each.X, target.round, target.choice).chances, model.theory(k, OPEN)
         guesses = model.predict(each.X, params)
         rows.weights[k] = chances[each.place] / each.propensity
         rows.direct[k], rows.guesses[k] = chances @ guesses, guesses[each.place]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from syndicated.agent import Agent
+from syndicated.agent import Agent, Survey
 from syndicated.errors import InputError, check_number, check_range, shorten
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -30,6 +30,7 @@ from syndicated.types import Array, Choice, Decision
 
 AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
 TOP = 3  # arms that a decision is explained by
+NO_DRAWS = (1.0, 1.0, 0.0)
 COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
 
 
@@ -110,7 +111,8 @@ class Bandit:
         """The decision on a request, and where the next one stands. A `table` holds the arms of a binary body."""
         ids, X = self._table(request, table)
         spec, K = self.spec, len(ids)
-        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist()
+        guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
+        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
         common: dict[str, Any] = {
             "epoch": self.epoch,
             "version": self.version,
@@ -125,45 +127,43 @@ class Bandit:
             by: By = "fallback" if spec.mode == "off" else "holdout"
             decided = Decided(**common, by=by, arm=ids[place], place=place, x=X[place].tobytes(), propensity=chance)
             return decided, turn._replace(made=turn.made + 1)
-        decision = self.agent.propose(X, turn.round, turn.choice)
+        seen = self.agent.survey(X, turn.round, turn.choice)
+        decision = seen.decision
         after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
-        by, place, chance = "warmup" if decision.choice is None else "agent", decision.arm, decision.propensity
+        by, place = "warmup" if decision.choice is None else "agent", decision.arm
+        chance = (1 - spec.floor) * float(seen.chances[place]) + spec.floor / K
         if spec.mode == "apprentice":
             by, place, chance = "caller", self._played(request, ids), 1.0
-        elif spec.floor > 0 or not self._is_of_the_arm(decision):
-            chances = (1 - spec.floor) * self.agent.chances(X, turn.round, turn.choice) + spec.floor / K
-            if u[1] < spec.floor:
-                by, place = "floor", int(u[2] * K)
-            chance = min(1.0, float(chances[place]))
+        elif u[1] < spec.floor:
+            by, place = "floor", int(u[2] * K)
+            chance = (1 - spec.floor) * float(seen.chances[place]) + spec.floor / K
         decided = Decided(
             **common,
             by=by,
             arm=ids[place],
             place=place,
             x=X[place].tobytes(),
-            propensity=chance,
+            propensity=min(1.0, chance),
             round=decision.round,
             params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else _record_of(decision.choice),
             agrees=place == decision.arm,
-            **self._why(X, ids, decision, place),
+            **self._why(X, ids, seen, place),
         )
         return decided, after
 
-    def _is_of_the_arm(self, decision: Decision) -> bool:
-        """Whether the decision's propensity is its arm's, not only that of the draw which led to it."""
-        choice = decision.choice
-        return choice is None or (bool(choice.allies) and len(choice.index) == 1 and self.agent.policy.period == 1)
-
-    def _why(self, X: Array, ids: Sequence[str], decision: Decision, place: int) -> dict[str, Any]:
-        if decision.choice is None:
+    def _why(self, X: Array, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
+        """Whether the arm is another than the greedy one, and the best arms as they were seen."""
+        if seen.decision.choice is None:
             return {"explored": True}
-        predicted, scores, bonus = self.agent.explain(X, decision)
-        best = np.argsort(-scores, kind="stable")[:TOP].tolist()
+        best = np.argsort(-seen.scores, kind="stable")[:TOP].tolist()
         if place not in best:
             best[-1] = place
-        top = tuple(TopArm(ids[a], float(predicted[a]), float(scores[a]), float(bonus[a])) for a in best)
-        return {"explored": place != int(np.argmax(scores - bonus)), "top": top}
+        policy = self.agent.policies[seen.decision.choice.slot]
+        predicted = policy.predict(X[best], seen.decision.params).tolist()
+        scores, bonus = seen.scores[best].tolist(), seen.bonus[best].tolist()
+        top = tuple(TopArm(ids[a], *why) for a, *why in zip(best, predicted, scores, bonus, strict=True))
+        return {"explored": place != int(np.argmax(seen.scores - seen.bonus)), "top": top}
 
     def _table(self, request: DecideRequest, table: Array | None) -> tuple[list[str], Array]:
         """The ids of a request's arms, and their features."""
