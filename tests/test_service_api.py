@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from syndicated.service import logs, openapi, parquet, routes
+from syndicated.cli import _parser, main
+from syndicated.service import logs, openapi, parquet, routes, serve
 from syndicated.service.api import KeyRequest
 from syndicated.service.app import App
 from syndicated.service.engine import Engine
@@ -531,13 +532,14 @@ def test_the_matrix_of_scopes_and_routes(play: Callable[..., None]) -> None:
     play(test)
 
 
-def test_the_cookie_of_the_pages_is_a_key_too(play: Callable[..., None]) -> None:
+def test_the_cookie_of_the_pages_can_only_read(play: Callable[..., None]) -> None:
     async def test(service: Service) -> None:
-        key = await service.key("read")
+        key = await service.key("admin")
         del service.client.headers["authorization"]
         headers = {"cookie": f"syndicated_key={key}"}
         assert (await service.call("GET", "/v1/bandits", headers=headers)).status_code == 200
-        assert (await service.call("POST", "/v1/bandits/b/decide", {}, headers=headers)).status_code == 403
+        assert (await service.call("POST", "/v1/bandits/b/decide", {}, headers=headers)).status_code == 401
+        assert (await service.call("DELETE", "/v1/bandits/b", headers=headers)).status_code == 401
 
     play(test)
 
@@ -920,13 +922,14 @@ def test_schemathesis_finds_no_fault_inside(tmp_path: Path) -> None:
     operations.sort(key=lambda operation: operation.method == "delete")
     assert len(operations) == len(TABLE)
     few = settings(
-        max_examples=12, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=8, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
     )
-    with asyncio.Runner() as runner:
+    statuses: set[int] = set()
+    with asyncio.Runner() as runner, ExitStack() as stack:
         context = serving(tmp_path / "journal.db")
         service = runner.run(context.__aenter__())
+        stack.callback(lambda: runner.run(context.__aexit__(None, None, None)))
         runner.run(service.create())
-        statuses: set[int] = set()
 
         def check(case: Any) -> None:
             reply = runner.run(_send(service, case))
@@ -939,9 +942,8 @@ def test_schemathesis_finds_no_fault_inside(tmp_path: Path) -> None:
         for each in operations:
             for mode in schemathesis.GenerationMode:
                 with suppress(Unsatisfiable):
-                    test: Any = few(given(each.as_strategy(generation_mode=mode))(check))
-                    test()
-        runner.run(context.__aexit__(None, None, None))
+                    made: Any = given(each.as_strategy(generation_mode=mode))
+                    few(made(check))()
     assert {200, 201, 204, 404, 422} <= statuses
     assert [status for status in statuses if status >= 500 and status != 501] == []
 
@@ -1024,3 +1026,61 @@ def test_expectation_22_the_command_serves_drains_and_goes_on(command: Any, tmp_
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (0, "")
+
+
+BAD_FLAGS = {
+    ("--port", "70000"): "--port must be between 0 and 65535",
+    ("--log-level", "loud"): "--log-level must be one of debug, info, warning, error",
+    ("--rate", "-1"): "--rate must be at least 0",
+    ("--body-limit", "0"): "--body-limit must be a whole number of at least 1",
+    ("--queue", "0"): "--queue must be a whole number of at least 1",
+    ("--host", "256.0.0.1"): "--host and --port must be free to listen at",
+    ("--store", "mysql://here"): "a journal must be a file or an address of sqlite, postgresql",
+}
+
+
+@pytest.mark.parametrize("flags", BAD_FLAGS)
+def test_bad_flags_are_one_line(
+    flags: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "set_up", lambda level: None)
+    assert main(["serve", "--port", "0", *flags]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"syndicated: {BAD_FLAGS[flags]}")
+    assert error.count("\n") == 1
+
+
+def test_a_short_admin_key_and_a_missing_extra_are_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYNDICATED_ADMIN_KEY", "secret")
+    assert main(["serve"]) == 2
+    assert "SYNDICATED_ADMIN_KEY must be at least 24" in capsys.readouterr().err
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvicorn" else name)
+    assert main(["serve"]) == 2
+    assert capsys.readouterr().err == 'syndicated: serving needs uvicorn: pip install "syndicated[serve]"\n'
+
+
+def test_variables_stand_for_flags_and_flags_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYNDICATED_PORT", "9")
+    monkeypatch.setenv("SYNDICATED_BODY_LIMIT", "10")
+    options = _parser().parse_args(["serve", "--port", "8"])
+    assert (options.port, options.body_limit, options.queue) == (8, 10, 1024)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://me:secret@host/db?password=secret", "postgresql://me@host/db"),
+        ("postgresql://host/db", "postgresql://host/db"),
+        ("/data/me@home.db", "/data/me@home.db"),
+    ],
+)
+def test_passwords_of_journals_are_not_shown(address: str, shown: str) -> None:
+    assert serve.shown(address) == shown
+
+
+def test_the_command_line_does_not_need_the_extra() -> None:
+    check = "import sys, syndicated.cli; print([n for n in ('starlette', 'msgspec', 'uvicorn') if n in sys.modules])"
+    printed = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"

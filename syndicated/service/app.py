@@ -26,7 +26,7 @@ from syndicated.service.api import Scope as KeyScope
 from syndicated.service.engine import Engine
 from syndicated.service.logs import safe
 from syndicated.service.metrics import Metrics
-from syndicated.service.web import JSON, SECURITY, Limits, Rate, Refusal, Row, bounded, document, problem_of
+from syndicated.service.web import JSON, SECURITY, Limits, Rate, Refusal, Row, bounded, document, headers_of, problem_of
 
 BANDITS = "/v1/bandits/"
 NAMED = BANDITS + "{name}/"
@@ -107,18 +107,22 @@ class App:
         await reply.give(problem.status, [*pairs, *SECURITY], body)
 
     def _request_id(self, scope: Scope) -> str:
-        for name, value in scope["headers"]:
-            if name == ID and _id.fullmatch(value):
-                return str(value, "ascii")
+        given = headers_of(scope).get(ID)
+        if given is not None and _id.fullmatch(given):
+            return str(given, "ascii")
         return f"{self._run}-{next(self._number):x}"
 
     def admit(self, scope: Scope, wanted: KeyScope) -> KeyReply:
-        """The key of a request that may do this, and may do it now."""
-        token = None
-        for name, value in scope["headers"]:
-            if name == b"authorization" and value[:7].lower() == b"bearer ":
-                token = str(value[7:], "latin-1").strip()
-        key = auth.check(self.engine, token or auth.token_of(HTTPConnection(scope)), wanted)
+        """The key of a request that may do this, and may do it now.
+
+        The cookie of the pages is good for reading alone: a browser may be made to send it with a request of another
+        page's making.
+        """
+        given = headers_of(scope).get(b"authorization", b"")
+        token = str(given[7:], "latin-1").strip() if given[:7].lower() == b"bearer " else None
+        if token is None and scope["method"] in ("GET", "HEAD"):
+            token = auth.token_of(HTTPConnection(scope))
+        key = auth.check(self.engine, token, wanted)
         self._rate.take(key.id)
         return key
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import platformdirs
 
@@ -159,15 +160,17 @@ def _announce(listening: socket.socket, address: str, secret: str | None) -> Non
         f"API        {url}/v1",
         f"docs       {url}/docs",
         f"dashboard  {url}/",
-        f"journal    {_hidden(address)}",
+        f"journal    {shown(address)}",
     ]
     if secret is not None:
         lines.append(f"admin key  {secret}   (shown this once: keep it)")
     print("\n".join(lines), file=sys.stdout, flush=True)
 
 
-def _hidden(address: str) -> str:
-    """An address without the password that may stand in it."""
-    head, at, tail = address.rpartition("@")
-    scheme, slashes, login = head.partition("://")
-    return f"{scheme}{slashes}{login.partition(':')[0]}{at}{tail}" if at and slashes else address
+def shown(address: str) -> str:
+    """An address without the passwords that may stand in it."""
+    if "://" not in address:
+        return address
+    parts = urlsplit(address)
+    login, at, host = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{login.partition(':')[0]}{at}{host}{parts.path}"

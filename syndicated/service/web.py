@@ -28,6 +28,7 @@ LINES = "application/x-ndjson"
 PARQUET = "application/vnd.apache.parquet"
 PROBLEM = "application/problem+json"
 BODY = 16 * 2**20
+HEADERS = "syndicated.headers"  # the place of `headers_of` in a scope
 _BINARY = BINARY.encode()
 
 TITLES = {
@@ -268,14 +269,22 @@ async def read(receive: Receive, scope: Scope, limit: int) -> bytes:
     return b"".join(parts) if len(parts) > 1 else body
 
 
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """The headers of a request by their names; of several with one name the last."""
+    headers: dict[bytes, bytes] | None = scope.get(HEADERS)
+    if headers is None:
+        headers = scope[HEADERS] = dict(scope["headers"])
+    return headers
+
+
 def _is_binary(scope: Scope) -> bool:
-    return any(name == b"content-type" and value.startswith(_BINARY) for name, value in scope["headers"])
+    return headers_of(scope).get(b"content-type", b"").startswith(_BINARY)
 
 
 def _check_length(scope: Scope, limit: int) -> None:
-    for name, value in scope["headers"]:
-        if name == b"content-length" and (len(value) > 18 or int(value) > limit):
-            raise _too_large(limit)
+    length = headers_of(scope).get(b"content-length", b"0")
+    if length.isdigit() and (len(length) > 18 or int(length) > limit):
+        raise _too_large(limit)
 
 
 def _too_large(limit: int) -> Problem:
