@@ -43,7 +43,7 @@ clean:
 	touch $@
 
 .venv/test: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[test,bench,dask,serve,postgres]"
+	$(BIN)/pip install --quiet --editable ".[test,bench,dask,serve,postgres,parquet]"
 	touch $@
 
 .venv/bench: .venv/installed

@@ -236,13 +236,13 @@ class Runner:
                 future.set_result(answer)
 
     def _fail_all(self, error: Exception) -> None:
-        while True:
-            try:
+        """Answer whoever still waits."""
+        left = [] if self._carried is None else [self._carried]
+        with suppress(queue.Empty):
+            while True:
                 request = self._queue.get_nowait()
-            except queue.Empty:
-                return
-            if request is not None:
-                self._answer([request], [error])
+                left += [] if request is None else [request]
+        self._answer(left, [error] * len(left))
 
     def _commit(self, requests: Sequence[Request]) -> list[Any]:
         """Run requests in one transaction, fold what it appended, and give the answers."""
