@@ -233,8 +233,9 @@ def _render(status: int, template: str, known: dict[str, Any]) -> Response:
 def _when(at: float) -> Markup:
     """A moment, in the time zone that logs are in."""
     moment = time.gmtime(at)
-    machine, people = time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), time.strftime("%Y-%m-%d %H:%M:%S", moment)
-    return Markup('<time datetime="{}">{} UTC</time>').format(machine, people)
+    day, clock = time.strftime("%Y-%m-%d", moment), time.strftime("%H:%M:%S", moment)
+    shown = Markup('<time datetime="{0}T{1}Z"><span class="day">{0} </span>{1}<span class="day"> UTC</span></time>')
+    return shown.format(day, clock)
 
 
 def _ago(at: float, now: float) -> str:
