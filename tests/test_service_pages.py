@@ -24,6 +24,7 @@ from starlette.applications import Starlette
 from syndicated.environments import Linear
 from syndicated.service import charts, pages, view
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Scope, Spec
+from syndicated.service.app import App
 from syndicated.service.bandit import Bandit
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
@@ -54,7 +55,7 @@ class Site:
         self.engine = Engine(SQLite(folder / "journal.db"), clock=self.clock)
         self.app = Starlette(routes=pages.routes(self.engine, lambda: (0.0081, 0.0263)))
         self.client = self.visitor()
-        self.secret = ""
+        self.secret, self.stopped = "", False
 
     def visitor(self, scheme: str = "http") -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=f"{scheme}://test")
@@ -67,8 +68,12 @@ class Site:
 
     async def __aexit__(self, *_: object) -> None:
         await self.client.aclose()
-        if not self.engine._stopping:
-            await self.engine.stop()
+        if not self.stopped:
+            await self.stop()
+
+    async def stop(self) -> None:
+        self.stopped = True
+        await self.engine.stop()
 
     async def key(self, name: str, *scopes: Scope) -> str:
         key = await self.engine.create_key("test", KeyRequest(name=name, scopes=list(scopes)))
@@ -436,7 +441,8 @@ def test_one_candidate_is_nothing_to_choose(tmp_path: Path, spec: dict[str, Any]
         page = await visit(site, "one")
         assert "the tuner has nothing to choose" in page.plain
         assert "The latest decision was made with" in page.plain
-        assert page.tags["svg"] == 2
+        assert "No reward has come yet." in page.text
+        assert page.tags["svg"] == 1
 
     tell(tmp_path, story)
 
@@ -581,9 +587,25 @@ def test_problems_are_pages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             patch.setattr(view, "page", lambda *_: 1 / 0)
             page = await site.get("/bandits/b", 500)
             assert "ZeroDivision" not in page.source
-        await site.engine.stop()
+        await site.stop()
         page = await site.get("/", 503)
         assert "Away for the moment" in page.text
+
+    tell(tmp_path, story)
+
+
+def test_the_service_shows_its_latency_and_has_a_page_for_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        await site.create("b", features={"kind": "ids", "arms": ["x", "y"]})
+        headers = {"authorization": f"Bearer {site.secret}"}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(App(site.engine)), base_url="http://test") as client:
+            assert "Latency" not in (await client.get("/bandits/b", headers=headers)).text
+            asked = await client.post("/v1/bandits/b/decide", json={"arms": ["x", "y"]}, headers=headers)
+            assert asked.status_code == 200
+            assert "Latency, p50 / p99" in Reader(await client.get("/bandits/b", headers=headers)).text
+            nowhere = await client.get("/nowhere", headers={"accept": "text/html,*/*"})
+            assert (nowhere.status_code, Reader(nowhere).tags["h1"]) == (404, 1)
+            assert (await client.get("/nowhere")).headers["content-type"] == "application/problem+json"
 
     tell(tmp_path, story)
 
