@@ -447,6 +447,18 @@ def test_one_candidate_is_nothing_to_choose(tmp_path: Path, spec: dict[str, Any]
     tell(tmp_path, story)
 
 
+def test_a_large_joint_space_lists_the_likeliest_only(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        space = {"alpha": [k / 10 for k in range(10)], "lam": [k + 1.0 for k in range(10)]}
+        await site.create("large", tuner={"name": "TwoLayer"}, space=space)
+        await site.decide("large")
+        page = await visit(site, "large")
+        assert "The likeliest 50 of 100 candidates" in page.text
+        assert page.text.count("alpha = ") < 60
+
+    tell(tmp_path, story)
+
+
 def test_many_candidates_keep_their_labels_apart(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         await site.create("wide", tuner={"name": "Syndicated"}, space={"alpha": [k / 10 for k in range(20)]})

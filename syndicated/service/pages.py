@@ -239,7 +239,10 @@ def _when(at: float) -> Markup:
 
 
 def _ago(at: float, now: float) -> str:
-    return f"{view.duration(math.floor(now - at))} ago" if now - at >= 1 else "now"
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if now - at >= length:
+            return f"{math.floor((now - at) / length)} {unit} ago"
+    return "now"
 
 
 FILES = {file.name: file.read_bytes() for file in sorted((HERE / "static").iterdir()) if file.suffix in KINDS}

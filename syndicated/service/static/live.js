@@ -27,7 +27,8 @@
       const each = document.getElementById(own);
       if (each) each.scrollLeft = left;
     }
-    const again = id ? document.getElementById(id) : [...live.querySelectorAll("a")].find((a) => a.getAttribute("href") === link);
+    const links = [...live.querySelectorAll("a")];
+    const again = id ? document.getElementById(id) : links.find((each) => each.getAttribute("href") === link);
     if (focus && again) again.focus({ preventScroll: true });
   }
 
