@@ -11,6 +11,7 @@ import logging
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,6 +32,7 @@ from syndicated.service.web import JSON, SECURITY, Limits, Rate, Refusal, Row, b
 BANDITS = "/v1/bandits/"
 NAMED = BANDITS + "{name}/"
 ID = b"x-request-id"
+LATEST = 1000  # decisions whose latency the pages show
 
 log = logging.getLogger("syndicated.requests")
 encode = msgspec.json.encode
@@ -51,12 +53,13 @@ class App:
         self.engine, self.limits = engine, limits or Limits()
         self.metrics = Metrics(engine)
         self._rate = Rate(self.limits.rate)
+        self._seconds: deque[float] = deque(maxlen=LATEST)
         self._started = started
         self._run, self._number = secrets.token_hex(6), itertools.count()
         rows = [Row(endpoint) for endpoint in routes.TABLE]
         self._hot = {row.endpoint.path.removeprefix(NAMED): row for row in rows if row.endpoint.hot}
         self._router = Router(
-            [*_routes(rows), *pages.routes(engine)],
+            [*_routes(rows), *pages.routes(engine, self.latency)],
             redirect_slashes=False,
             lifespan=self._life,
             default=_not_found,
@@ -89,11 +92,18 @@ class App:
         except Exception as error:
             await self._explain(error, reply)
         seconds = time.perf_counter() - begun
+        if verb == "decide" and reply.status == 200:
+            self._seconds.append(seconds)
         self.metrics.observe(hot.endpoint.path if hot else _route_of(scope), reply.status, seconds)
         level = logging.DEBUG if hot is not None and reply.status < 400 else logging.INFO
         if log.isEnabledFor(level):
             fields = {"request": reply.id, "method": scope["method"], "path": safe(path), "status": reply.status}
             log.log(level, "request", extra={"fields": fields | {"ms": round(seconds * 1000, 3)}})
+
+    def latency(self) -> tuple[float, float] | None:
+        """The seconds that half and 99% of the latest decisions took at most; None before the first."""
+        ranked = sorted(self._seconds)
+        return (ranked[len(ranked) // 2], ranked[len(ranked) * 99 // 100]) if ranked else None
 
     async def _explain(self, error: Exception, reply: "_Reply") -> None:
         """Answer with a problem document, unless an answer has begun."""
@@ -183,6 +193,9 @@ def _route_of(scope: Scope) -> str:
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    if any(name == b"accept" and b"text/html" in value for name, value in scope["headers"]):
+        await pages.error_page(404, "there is nothing at this path")(scope, receive, send)
+        return
     raise Problem(404, "unknown-path", "there is nothing at this path; /docs lists what there is")
 
 

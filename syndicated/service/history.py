@@ -19,6 +19,7 @@ class History:
     def __init__(self, widths: Sequence[int]) -> None:
         self.widths = list(widths)
         self.count = self.learned = self.explored = 0
+        self.agreed = 0  # decisions of the caller that the model would have made too
         self.total = self.squares = 0.0
         self.tallies: dict[str, list[float]] = {}  # by who decided: decisions, rewards, their sum, sum of squares
         self._stride = 1
@@ -27,6 +28,7 @@ class History:
     def decided(self, at: float, decided: Decided, probabilities: Callable[[], Sequence[Array]]) -> None:
         self.count += 1
         self.explored += decided.explored
+        self.agreed += decided.by == "caller" and decided.agrees
         self._tally(decided.by)[0] += 1
         if self.count % self._stride == 0:
             row = [at, self.count, self.learned, self.total, self.squares, self.explored]
@@ -52,7 +54,7 @@ class History:
         return np.array(self._rows).reshape(len(self._rows), FIXED + sum(self.widths))
 
     def head(self) -> dict[str, Any]:
-        names = ("count", "learned", "explored", "total", "squares", "tallies")
+        names = ("count", "learned", "explored", "agreed", "total", "squares", "tallies")
         return {"stride": self._stride} | {name: getattr(self, name) for name in names}
 
     def restore(self, head: dict[str, Any], rows: Array) -> None:
