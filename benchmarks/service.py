@@ -28,7 +28,7 @@ from rich.table import Table
 from syndicated.service.features import join_body
 from syndicated.store import SQLite
 
-BLOCKS, REQUESTS, CONNECTIONS = 7, 2000, 64
+BLOCKS, REQUESTS, CONNECTIONS = 7, 3000, 64
 SPACE = {"alpha": [0, 0.01, 0.1, 1, 10], "lam": [0.01, 0.1, 1]}
 
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any, NamedTuple
@@ -37,6 +36,7 @@ from syndicated.tuners import Consensus, Tuner
 from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params
 
 NOTHING: Array = np.empty((0, 0))
+ONE: Array = np.ones(1)
 
 
 class Survey(NamedTuple):
@@ -110,7 +110,7 @@ class Agent:
         arms = self._check(arms)
         if round_ < self.warmup:
             return self._explore(arms, round_)
-        return self._play(arms, round_, self._choose(round_, choice))[0]
+        return self._play(arms, round_, self._choose(round_, choice))
 
     def record(self, decision: Decision) -> None:
         """Count a proposed decision: it was carried out."""
@@ -127,7 +127,7 @@ class Agent:
             decision = replace(decision, arm=arm, x=self._x(arms, arm))
         draws = Stream(self.seed, TUNER, self._drawn_in(self.round))
         while decision.arm != arm:
-            decision = self._play(arms, self.round, self.tuner.choose(draws))[0]
+            decision = self._play(arms, self.round, self.tuner.choose(draws))
         self.record(decision)
         self._open.add(decision.round)
         return decision
@@ -157,22 +157,25 @@ class Agent:
             return Survey(self._explore(arms, round_), np.full(K, 1 / K), np.zeros(K), np.zeros(K))
         fresh = (round_ - self.warmup) % self._period == 0
         choice = self._choose(round_, choice)
-        policy, shared = self.policies[choice.slot], len(choice.odds) > 0 and len(choice.index) == 1
-        asked = [] if shared or not fresh or len(self.policies) > 1 else self.tuner.points
-        greedy = {**policy.theory(round_, choice.params), **dict.fromkeys(policy.exploring, 0.0)}
-        points = [greedy, *(policy.theory(round_, point) for point in asked)]
-        decision, scores, played = self._play(arms, round_, choice, points)
-        rivals = len(scores) - len(points)
-        mine = scores[choice.index[0] if rivals > 1 else 0]
+        policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
+        apart = fresh and len(choice.index) > 1 and len(self.policies) == 1  # an arm's chance then needs all points
+        more = self.tuner.points if apart else ()
+        params = [policy.theory(round_, point) for point in (*(rivals or (choice.params,)), *more)]
+        mine = choice.index[0] if rivals else 0
+        greedy = {**params[mine], **dict.fromkeys(policy.exploring, 0.0)}
+        scores = policy.scores(arms, [*params, greedy], Stream(self.seed, POLICY, self._drawn_in(round_)))
+        played = best(scores, self._features(arms))
+        asked = len(params) - len(more)
+        decision = self._decision(arms, round_, choice, params[mine], played[:asked], mine)
         if not fresh:
-            played, odds = np.array([decision.arm]), np.ones(1)
-        elif shared and rivals > 1:
-            played, odds = played[:rivals], np.array(choice.odds)
+            played, odds = np.array([decision.arm]), ONE
+        elif rivals and len(choice.index) == 1:
+            played, odds = played[:asked], np.array(choice.odds)
         else:
-            played = played[rivals + 1 :] if asked else self.recommend(arms, round_)
+            played = played[asked:-1] if apart else self.recommend(arms, round_)
             odds = reduce(np.multiply.outer, self.tuner.probabilities()).ravel()
         chances = np.asarray(np.bincount(played, odds, K), dtype=np.float64)
-        return Survey(decision, chances, mine, mine - scores[rivals])
+        return Survey(decision, chances, scores[mine], scores[mine] - scores[-1])
 
     def recommend(self, arms: npt.ArrayLike, round_: int | None = None) -> Ints:
         """The arm that each of the tuner's points would play now (or in that round), given the policy's own draw."""
@@ -217,29 +220,27 @@ class Agent:
         period, place = divmod(round_ - self.warmup, self._period)
         return last if place else self.tuner.choose(Stream(self.seed, TUNER, period))
 
-    def _play(
-        self, arms: Arms, round_: int, choice: Choice, more: Sequence[Params] = ()
-    ) -> tuple[Decision, Array, Ints]:
-        """Score with this choice, and take the best arm, the first of equals.
-
-        Also the scores, and the best arm, of each of the points that the tuner asked for and of `more` points.
-        """
-        policy, features = self.policies[choice.slot], self._features(arms)
-        rivals = self.tuner.rivals(choice)
-        points = [policy.theory(round_, point) for point in rivals or (choice.params,)]
-        scores = policy.scores(arms, [*points, *more], Stream(self.seed, POLICY, self._drawn_in(round_)))
-        played = best(scores, features)
+    def _play(self, arms: Arms, round_: int, choice: Choice) -> Decision:
+        """Score with this choice, and take the best arm, the first of equals."""
+        policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
+        params = [policy.theory(round_, point) for point in rivals or (choice.params,)]
+        scores = policy.scores(arms, params, Stream(self.seed, POLICY, self._drawn_in(round_)))
         mine = choice.index[0] if rivals else 0
-        params, arm = points[mine], int(played[mine])
+        return self._decision(arms, round_, choice, params[mine], best(scores, self._features(arms)), mine)
+
+    def _decision(self, arms: Arms, round_: int, choice: Choice, params: Params, played: Ints, mine: int) -> Decision:
+        """The decision for what one of the points that were asked plays."""
+        arm = int(played[mine])
         if arm < 0:
-            check_features(features)
-            raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {params}")
+            check_features(self._features(arms))
+            name = type(self.policies[choice.slot]).__name__
+            raise InputError(f"{name} must give finite scores; it did not with {dict(params)}")
         propensity = math.prod(choice.probability)
-        if rivals:
-            allies = tuple((played[: len(points)] == arm).nonzero()[0].tolist())
+        if choice.odds and len(played) > 1:
+            allies = tuple((played == arm).nonzero()[0].tolist())
             choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
             propensity = choice.propensity if self._period == 1 else propensity
-        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice), scores, played
+        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice)
 
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import reduce
@@ -99,8 +100,8 @@ def play(tmp_path: Path) -> Callable[[Test], None]:
 
 
 @contextmanager
-def refused(status: int, kind: str) -> Iterator[None]:
-    with pytest.raises(Problem) as caught:
+def refused(status: int, kind: str, detail: str = "") -> Iterator[None]:
+    with pytest.raises(Problem, match=re.escape(detail)) as caught:
         yield
     assert (caught.value.status, caught.value.kind) == (status, kind), caught.value.detail
 
@@ -113,6 +114,8 @@ def test_expectation_01_a_decision_says_what_was_decided_and_how(play: Callable[
         assert 0 < reply.propensity <= 1
         assert reply.by == "agent"
         assert {"alpha", "lam"} <= reply.params.keys()
+        record = await service.engine.decision("b", reply.decision_id)
+        assert not record.decided.explored  # all arms are alike to a model that has seen nothing
         before = reply.version
         await service.reward(reply.decision_id, 1.0)
         assert (await service.decide()).version > before
@@ -126,6 +129,11 @@ def test_expectation_02_a_retry_returns_the_same_decision_also_after_a_restart(p
         first = await service.decide(event_id="e")
         both = await asyncio.gather(service.decide(event_id="f"), service.decide(event_id="f"))
         assert both[0].decision_id == both[1].decision_id
+        with refused(409, "conflict", "event_id 'e' was used for something else"):
+            await service.reward(both[0].decision_id, 1.0, event_id="e")
+        await service.reward(both[0].decision_id, 1.0, event_id="r")
+        with refused(409, "conflict", "event_id 'r' was used for something else"):
+            await service.decide(event_id="r")
         await service.restart()
         again = await service.decide(event_id="e")
         assert again == msgspec.structs.replace(first, repeated=True)

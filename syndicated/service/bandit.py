@@ -153,17 +153,17 @@ class Bandit:
         return decided, after
 
     def _why(self, X: Array, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
-        """Whether the arm is another than the greedy one, and the best arms as they were seen."""
+        """Whether another arm was expected to give more, and the best arms as they were seen."""
         if seen.decision.choice is None:
             return {"explored": True}
+        expected = seen.scores - seen.bonus
         best = np.argsort(-seen.scores, kind="stable")[:TOP].tolist()
         if place not in best:
             best[-1] = place
-        policy = self.agent.policies[seen.decision.choice.slot]
-        predicted = policy.predict(X[best], seen.decision.params).tolist()
+        predicted = self.agent.policies[seen.decision.choice.slot].predict(X[best], seen.decision.params).tolist()
         scores, bonus = seen.scores[best].tolist(), seen.bonus[best].tolist()
-        top = tuple(TopArm(ids[a], *why) for a, *why in zip(best, predicted, scores, bonus, strict=True))
-        return {"explored": place != int(np.argmax(seen.scores - seen.bonus)), "top": top}
+        top = tuple(map(TopArm, [ids[a] for a in best], predicted, scores, bonus))
+        return {"explored": bool(expected[place] < expected.max()), "top": top}
 
     def _table(self, request: DecideRequest, table: Array | None) -> tuple[list[str], Array]:
         """The ids of a request's arms, and their features."""

@@ -76,7 +76,9 @@ class Engine(Administration):
         if keyed is not None:
             same = [keyed]
         if same:
-            if same[0].ref != seq or decode(same[0].body).get("value") != value:
+            if same[0].ref != seq:
+                raise Problem(409, "conflict", f"event_id {request.event_id!r} was used for something else")
+            if decode(same[0].body).get("value") != value:
                 self.counts["conflict"] += 1
                 raise Problem(409, "conflict", f"this decision has another reward; got {value} after it")
             self.counts["repeated"] += 1

@@ -43,7 +43,7 @@ Context = list[float] | dict[str, Any] | None
 Parts = tuple[bytes, bytes]  # 64-bit keys and floats
 
 
-class Arm(Struct, frozen=True, forbid_unknown_fields=True):
+class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """An arm of a request: its id, and `x` or `features` or nothing, as the kind of features wants."""
 
     id: str

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -78,6 +79,8 @@ def run(options: argparse.Namespace) -> None:
         except BaseException:
             store.close()
             raise
+        gc.collect()
+        gc.freeze()  # what was imported stays: the collector need not look through it again and again
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(engine, limits, listening, address))
 
