@@ -31,10 +31,11 @@ class Kernels(Floor):
         inverses, thetas, d = self.inverses, self.thetas, len(self.b)
         G, b, tallies = np.zeros((1, d, d)), np.zeros((1, d)), np.zeros((len(thetas), 4))
         out, rows, alphas = np.empty((1, len(rounds[0][0]))), np.array([1]), np.array([0.1])
-        gammas, of = np.ones(1), np.zeros(len(thetas), dtype=np.int64)
+        gammas, of, played = np.ones(1), np.zeros(len(thetas), dtype=np.int64), np.zeros(1, dtype=np.int64)
         for X, rewards in rounds:
             ucb_scores(out, X, inverses, thetas, rows, alphas)
-            arm = best(out, X)[0]
+            best(played, out, X)
+            arm = played[0]
             learn_inverses(G, b, inverses, thetas, tallies, gammas, of, X[arm], rewards[arm])
 
 
@@ -110,7 +111,9 @@ def _parts(agent: Agent, arms: Sequence[Array]) -> dict[str, Side]:
     params = [policy.theory(0, choice.params) for choice in choices]
     points = [[each] for each in params]
     scores = [policy.scores(X, point, streams[0]) for X, point in zip(arms, points, strict=True)]
-    played = [int(best(*each)[0]) for each in zip(scores, arms, strict=True)]
+    best_arms = [np.empty(1, dtype=np.int64) for _ in t]
+    over(best, best_arms, scores, arms)()
+    played = [int(each[0]) for each in best_arms]
     xs = [X[arm].copy() for X, arm in zip(arms, played, strict=True)]
     half = [0.5 for _ in t]
 
@@ -123,7 +126,7 @@ def _parts(agent: Agent, arms: Sequence[Array]) -> dict[str, Side]:
         "tuner.choose": over(tuner.choose, streams),
         "policy.theory": over(policy.theory, t, [choice.params for choice in choices]),
         "policy.scores": over(policy.scores, arms, points, streams),
-        "argmax": over(best, scores, arms),
+        "argmax": over(best, best_arms, scores, arms),
         "the Decision, with its copy of x": over(decision, t),
         "policy.learn": over(policy.learn, xs, half, params),
         "tuner.learn": over(tuner.learn, choices, half),

@@ -164,7 +164,7 @@ class Agent:
         mine = choice.index[0] if rivals else 0
         greedy = {**params[mine], **dict.fromkeys(policy.exploring, 0.0)}
         scores = policy.scores(arms, [*params, greedy], Stream(self.seed, POLICY, self._drawn_in(round_)))
-        played = best(scores, self._features(arms))
+        played = self._best(arms, scores)
         asked = len(params) - len(more)
         decision = self._decision(arms, round_, choice, params[mine], played[:asked], mine)
         if not fresh:
@@ -226,7 +226,13 @@ class Agent:
         params = [policy.theory(round_, point) for point in rivals or (choice.params,)]
         scores = policy.scores(arms, params, Stream(self.seed, POLICY, self._drawn_in(round_)))
         mine = choice.index[0] if rivals else 0
-        return self._decision(arms, round_, choice, params[mine], best(scores, self._features(arms)), mine)
+        return self._decision(arms, round_, choice, params[mine], self._best(arms, scores), mine)
+
+    def _best(self, arms: Arms, scores: Array) -> Ints:
+        """The arm that each row of scores plays."""
+        played = np.empty(len(scores), dtype=np.int64)
+        best(played, scores, self._features(arms))
+        return played
 
     def _decision(self, arms: Arms, round_: int, choice: Choice, params: Params, played: Ints, mine: int) -> Decision:
         """The decision for what one of the points that were asked plays."""
@@ -278,13 +284,12 @@ class Agent:
         return {**parts, "seed": self.seed, "catalogue": catalogue}
 
 
-@compiled("i8[::1](f8[:,::1], f8[:,::1])")
-def best(scores: Array, arms: Array) -> Ints:
+@compiled("void(i8[::1], f8[:,::1], f8[:,::1])")
+def best(out: Ints, scores: Array, arms: Array) -> None:
     """The place of each row's largest score, the first of equals; -1 if a score is not finite or that arm is huge.
 
     A feature that is not finite makes its arm's score so; this spares a pass over all features.
     """
-    best = np.zeros(len(scores), dtype=np.int64)
     for row in range(len(scores)):
         arm = 0
         nothing = 0.0
@@ -292,8 +297,7 @@ def best(scores: Array, arms: Array) -> Ints:
             nothing += 0.0 * scores[row, a]
             if scores[row, a] > scores[row, arm]:
                 arm = a
-        best[row] = arm if nothing == 0.0 else -1
+        out[row] = arm if nothing == 0.0 else -1
         for i in range(arms.shape[1]):
             if abs(arms[arm, i]) > LIMIT:
-                best[row] = -1
-    return best
+                out[row] = -1

@@ -95,12 +95,21 @@ def solve_upper(C: Array, y: Array) -> Array:
     return u
 
 
+@compiled("b1(i8, i8[::1])")
+def within(row: int, rows: Ints) -> bool:
+    """Whether it is one of them; np.any(rows == row) would make an array."""
+    found = False
+    for each in rows:
+        found |= each == row
+    return found
+
+
 @compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1])")
 def ucb_scores(out: Array, X: Array, inverses: Array, thetas: Array, rows: Ints, alphas: Array) -> None:
     """x' theta + alpha sqrt(x' V⁻¹ x) for every point (its row of the penalties, its alpha) and arm."""
     arms = columns(X, thetas.shape[1])
     for row in range(len(thetas)):
-        if not np.any(rows == row):
+        if not within(row, rows):
             continue
         mean, width = dot(arms, thetas[row]), squares(arms, inverses[row])
         for a in range(len(X)):
@@ -117,7 +126,7 @@ def ucb_scores_by_number(
 ) -> None:
     """`ucb_scores` of arms of a catalogue whose x' V⁻¹ x are known: no arm costs more than d products."""
     for row in range(len(thetas)):
-        if not np.any(rows == row):
+        if not within(row, rows):
             continue
         mean = dot(catalogue, thetas[row])
         for n in range(len(rows)):
@@ -147,7 +156,7 @@ def update_squares(squared: Array, catalogue: Array, inverses: Array, gammas: Ar
 def ts_scores(out: Array, arms: Array, factors: Array, thetas: Array, rows: Ints, alphas: Array, z: Array) -> None:
     """x' (theta + alpha C'⁻¹ z) for every point and arm, with one z ~ N(0, I) for all of them."""
     for row in range(len(thetas)):
-        if not np.any(rows == row):
+        if not within(row, rows):
             continue
         mean, noise = dot(arms, thetas[row]), dot(arms, solve_upper(factors[row], z))
         for n in range(len(rows)):

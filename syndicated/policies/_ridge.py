@@ -1,12 +1,13 @@
 """Ridge regression under several priors at once, and what the policies that stand on it share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from syndicated.errors import LIMIT, InputError, check_number
 from syndicated.policies._kernels import (
@@ -87,7 +88,7 @@ class Ridge(Learner):
         fade = math.log(MOST_FORGOTTEN) / min(-1e-9, math.log(self._memories[0]))
         self._refresh = max(1, min(REFRESH, math.floor(fade)))
         self._catalogue = catalogue
-        self._places: dict[tuple[tuple[float, float, float], ...], Ints] = {}
+        self._selected: dict[tuple[tuple[float, float, float], ...], Rows] = {}
         self.G = np.zeros((len(self._memories), self.size, self.size))
         self.b = np.zeros((len(self._memories), self.size))
         self.tallies = np.zeros((len(self.priors), 4))
@@ -96,13 +97,18 @@ class Ridge(Learner):
     def select(self, priors: Sequence[tuple[float, float, float]]) -> Rows:
         """What is held for the priors asked for; others than the kept are built."""
         key = tuple(priors)
-        places = self._places.get(key)
-        if places is None:
+        rows = self._selected.get(key)
+        if rows is None:
             asked = [Prior(*values) for values in key]
             if not set(asked) <= set(self.priors):
                 return Rows(*self._build(asked), np.arange(len(key)))
-            places = self._places[key] = np.array([self.priors.index(prior) for prior in asked], dtype=np.int64)
-        return Rows(self.stack, self.thetas, self.squared, places)
+            places = np.array([self.priors.index(prior) for prior in asked], dtype=np.int64)
+            rows = self._selected[key] = Rows(self.stack, self.thetas, self.squared, places)
+        return rows
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self._selected.clear()
 
     def noise(self, row: int) -> float:
         """The noise as this prior's one-step errors show it; 1 as long as there was none."""
@@ -127,6 +133,7 @@ class Ridge(Learner):
         lost = update(*statistics, self._gammas, self._of_memory, x, reward)
         if self.count % self._refresh == 0 or not lost < MOST_LOST:
             self.stack, self.thetas, self.squared = self._build(self.priors)
+            self._selected.clear()
 
     def _build(self, priors: Sequence[Prior]) -> tuple[Array, Array, Array]:
         unknown = {prior.memory for prior in priors} - set(self._memories)
