@@ -17,7 +17,8 @@ from syndicated.service.bandit import make
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
 from syndicated.service.state import State, hash_key
-from syndicated.store import SQLite, StoreError
+from syndicated.store import SQLite, StoreError, open_store
+from syndicated.store import copy as copy_journal
 
 VECTOR = {"kind": "vector", "dim": 3}
 ARMS = [Arm(name, x=x) for name, x in (("a", [1.0, 0.0, 0.0]), ("b", [0.0, 1.0, 0.0]), ("c", [0.0, 0.0, 1.0]))]
@@ -70,6 +71,9 @@ class Service:
             return contents(State.of(store, whole=True))
         finally:
             store.close()
+
+    def ready(self) -> bool:
+        return self.engine.ready
 
     @property
     def learned(self) -> int:
@@ -497,7 +501,7 @@ def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:
         with refused(404, "unknown-decision"):
             await engine.decision("b", kept.decision_id)
         model = await engine.model("b")
-        await service.pass_time(2000.0)
+        await service.pass_time(4000.0)
         with refused(404, "unknown-decision"):
             await engine.decision("b", old.decision_id)
         assert await engine.model("b") == model
@@ -580,6 +584,160 @@ def test_alarms_tell_of_an_edge_and_of_a_collapse(play: Callable[[Test], None]) 
         bandit.history.learned = 0
 
     play(test)
+
+
+def test_a_snapshot_that_was_not_committed_is_taken_again(play: Callable[[Test], None]) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        await service.restart()
+        for _ in range(30):
+            await service.reward((await service.decide()).decision_id, 1.0)
+        save = service.engine.store.save
+
+        def fail(*args: Any) -> None:
+            save(*args)
+            raise StoreError("the journal cannot be used: full")
+
+        service.engine.store.save = fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await service.engine.save_model("b")
+        assert not service.ready()
+        service.engine.store.save = save  # type: ignore[method-assign]
+        await service.create("other")
+        await service.restart()
+        assert service.learned == 30
+
+    play(test)
+
+
+def test_a_model_can_be_kept_after_a_kill(tmp_path: Path) -> None:
+    async def test() -> None:
+        service = Service(tmp_path / "journal.db", Clock())
+        await service.create()
+        await service.reward((await service.decide()).decision_id, 1.0)
+        copy = SQLite(tmp_path / "killed.db")
+        copy_journal(SQLite(service.file, read_only=True), copy)
+        killed = Engine(copy)
+        killed.start()
+        kept = await killed.save_model("b")
+        assert await killed.model("b", kept.version) == await killed.model("b")
+        assert kept.version == killed.state.seq
+        await killed.stop()
+        await service.engine.stop()
+
+    asyncio.run(test())
+
+
+def test_every_window_closes(play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a commit that failed, with clocks that differ, and many at once; a restart goes on where it was."""
+    monkeypatch.setattr("syndicated.service.engine.PAGE", 4)
+
+    async def test(service: Service) -> None:
+        await service.create(window=10.0, default_reward=0.5)
+        for step in (2.0, -1.5, 0.0, 3.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.5):
+            service.clock.now += step
+            await service.decide()
+        append = service.engine.store.append
+
+        def fail(events: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        service.engine.store.append = fail  # type: ignore[method-assign]
+        await service.pass_time(20.0)
+        assert service.learned == 0
+        service.engine.store.append = append  # type: ignore[method-assign]
+        await service.pass_time(1.5)
+        assert service.learned == 10
+        closed = service.engine.bandit("b").closed
+        await service.restart()
+        assert service.engine.bandit("b").closed == closed > 4
+        await service.decide()
+        await service.pass_time(11.5)
+        assert service.learned == 11
+
+    play(test)
+
+
+def test_what_is_learned_when_a_window_closes_is_within_the_range(play: Callable[[Test], None]) -> None:
+    async def test(service: Service) -> None:
+        with refused(422, "invalid", "default_reward must be between 0 and 1; got 7"):
+            await service.create(window=10.0, default_reward=7.0, rewards=(0.0, 1.0))
+        with refused(422, "invalid", "default_reward must be between 0 and 1"):
+            await service.create(window=10.0, default_reward=1e308, policy={"name": "UCBGLM"})
+        await service.create(window=10.0, aggregate="sum", rewards=(0.0, 1.0))
+        id_ = (await service.decide()).decision_id
+        for _ in range(3):
+            await service.reward(id_, 0.75)
+        await service.pass_time(11.0)
+        assert service.engine.bandit("b").history.total == 1.0
+
+    play(test)
+
+
+def test_rewards_that_were_collected_are_learned_also_if_the_spec_changes(play: Callable[[Test], None]) -> None:
+    async def test(service: Service) -> None:
+        await service.create(window=10.0, aggregate="sum")
+        assert await service.reward((await service.decide()).decision_id, 2.0) == "collected"
+        await service.engine.update("", "b", {"aggregate": "first"})
+        await service.pass_time(11.0)
+        assert service.engine.bandit("b").history.total == 2.0
+
+    play(test)
+
+
+def test_a_journal_that_can_be_read_but_not_written_is_away(play: Callable[[Test], None]) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        store = service.engine.store
+
+        def fail(*args: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        append, touch = store.append, store.touch
+        store.append, store.touch = fail, fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await service.decide()
+        with refused(503, "unavailable"):
+            await service.engine.look(lambda state: None)
+        assert not service.ready()
+        store.append, store.touch = append, touch  # type: ignore[method-assign]
+        await service.engine.look(lambda state: None)
+        assert service.ready()
+        service.engine._begun = service.clock.now - 60.0
+        assert not service.ready()
+        service.engine._begun = math.inf
+
+    play(test)
+
+
+def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> None:
+    async def test() -> None:
+        address = database()
+        first, late = Engine(open_store(address)), Engine(open_store(address))
+        for engine in (first, late):
+            engine.start()
+        await first.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        reply = await first.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        other = await first.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        await first.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
+        assert (await late.decision("b", other.decision_id)).event.subject == "ann"
+        await late.stop()
+        await first.erase("", "ann")
+        late = Engine(open_store(address))
+        late.start()
+        for engine in (late, first):
+            with refused(404, "unknown-decision"):
+                await engine.reward("b", RewardRequest(decision_id=other.decision_id, reward=1.0))
+        again = await late.decide("b", DecideRequest(arms=list(ARMS), subject="bob"))
+        assert (await first.decision("b", again.decision_id)).event.subject == "bob"
+        await late.erase("", "bob")
+        with refused(404, "unknown-decision"):
+            await first.reward("b", RewardRequest(decision_id=again.decision_id, reward=1.0))
+        assert contents(first.state) == contents(late.state)
+        for engine in (first, late):
+            await engine.stop()
+
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 class Flaky(SQLite):

@@ -277,10 +277,15 @@ class Model(RuleBasedStateMachine):
         asked = [*more, *(key for key, event in keys.items() if event.seq in numbers)]
         assert self.store.keyed(iter(asked)) == {key: keys[key] for key in asked if key in keys}
 
-    @rule(bandit=SMALL, after=st.integers(0, 9), until=st.sampled_from([0.0, 1.0, 1e300]), limit=st.integers(1, 5))
-    def due(self, bandit: int, after: int, until: float, limit: int) -> None:
-        of = [e for e in self.log if e.bandit == bandit and e.kind == "decide"]
-        assert self.store.due(bandit, after, until, limit) == [e for e in of if e.seq > after and e.at <= until][:limit]
+    @rule(bandit=SMALL, after=st.integers(0, 9), limit=st.integers(1, 5))
+    def decisions(self, bandit: int, after: int, limit: int) -> None:
+        of = [e for e in self.log if e.bandit == bandit and e.kind == "decide" and e.seq > after]
+        assert self.store.decisions(bandit, after, limit) == of[:limit]
+
+    @rule()
+    def touch(self) -> None:
+        with self.store.batch():
+            self.store.touch()
 
     @rule(bandit=SMALL, kinds=st.lists(st.sampled_from(["decide", "käse", "none"])), limit=st.integers(1, 5))
     def recent(self, bandit: int, kinds: list[str], limit: int) -> None:

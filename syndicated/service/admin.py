@@ -112,7 +112,7 @@ class Administration(Runner):
 
         def run(batch: Batch) -> ModelReply:
             self.bandit(name)
-            self.keep_models()
+            self.keep_models(batch)
             newest = self.store.snapshots(self.bandit(name).id)[0]
             return ModelReply(version=newest.seq, at=newest.at, bytes=len(newest.state))
 
@@ -150,9 +150,9 @@ class Administration(Runner):
         """Empty what the log has about a subject. What was learned from it stays learned."""
 
         def run(batch: Batch) -> int:
-            self.keep_models(every=True)
+            self.keep_models(batch, every=True)
             count = self.store.erase(subject)
-            self.state.forget()
+            batch.then.append(self.state.forget)
             batch.add(SERVICE, "erase", {"actor": actor, "count": count})
             return count
 

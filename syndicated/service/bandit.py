@@ -48,7 +48,8 @@ class Bandit:
     def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
         self.id, self.name, self.retired = id_, name, False
         self.arms: dict[str, Arm] = {}
-        self.version = self.closed = self.scanned = epoch
+        self.version = self.closed = epoch
+        self.scanned, self.behind, self.pruned = 0, False, -math.inf  # where this process stands with its chores
         self.lates = 0
         self._start(spec, epoch)
 
@@ -203,9 +204,17 @@ class Bandit:
 
     def check_reward(self, reward: float) -> float:
         """A reward within the bandit's range, or the policy's; a zero without a sign, which not every store keeps."""
-        low, high = self.spec.rewards or (-math.inf, math.inf)
-        low, high = max(low, self.agent.policy.rewards[0]), min(high, self.agent.policy.rewards[1])
-        return check_number("a reward of this bandit", reward, low, high) + 0.0
+        return check_number("a reward of this bandit", reward, *reward_range(self.spec, self.agent)) + 0.0
+
+    def collected(self, decided: Decided, rewards: Sequence[Event], activated: bool) -> float | None:
+        """The reward of a decision whose window has closed; a sum is cut to the range of rewards."""
+        if decided.deferred and not activated:
+            return None
+        if not rewards:
+            return self.spec.default_reward
+        values = [float(msgspec.msgpack.decode(event.body)["value"]) for event in rewards]
+        low, high = reward_range(self.spec, self.agent)
+        return min(max(sum(values), low), high) if self.spec.aggregate == "sum" else values[-1]
 
     # snapshots
 
@@ -276,7 +285,16 @@ def make(spec: Spec) -> tuple[Encoder, Agent]:
         raise InputError("a default reward is for when the window closes: window must be given")
     if (spec.fallback == "arm") != (spec.fallback_arm is not None):
         raise InputError("fallback_arm must be given with the fallback 'arm', and only then")
-    return encoder, Agent(policy, tuner, seed=spec.seed)
+    agent = Agent(policy, tuner, seed=spec.seed)
+    if spec.default_reward is not None:
+        check_number("default_reward", spec.default_reward, *reward_range(spec, agent))
+    return encoder, agent
+
+
+def reward_range(spec: Spec, agent: Agent) -> tuple[float, float]:
+    """The range of rewards that a spec allows and its policy can learn."""
+    low, high = spec.rewards or (-math.inf, math.inf)
+    return max(low, agent.policy.rewards[0]), min(high, agent.policy.rewards[1])
 
 
 def _at_the_edge(axis: Sequence[Mapping[str, float]], best: int) -> bool:

@@ -2,9 +2,11 @@
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import blake2b
+from itertools import takewhile
 
 from syndicated.service.admin import Administration
 from syndicated.service.api import (
@@ -23,7 +25,8 @@ from syndicated.service.state import SERVICE, Record, decode
 from syndicated.store import Event
 from syndicated.types import Array
 
-DUE = 500  # windows closed at once
+PAGE = 500  # decisions whose windows are looked at at once
+PRUNE = 3600.0  # seconds between looks at what is too old
 
 
 class Engine(Administration):
@@ -129,37 +132,48 @@ class Engine(Administration):
 
     # the clock
 
-    def chores(self) -> Iterable[Callable[[Batch], None]]:
+    def chores(self) -> Iterator[Callable[[Batch], None]]:
         for bandit in list(self.state.bandits.values()):
-            spec = bandit.spec
-            if spec.window is not None and (spec.default_reward is not None or spec.aggregate != "first"):
+            if bandit.spec.window is not None:
                 yield partial(self._close, bandit=bandit)
-            if spec.retention is not None:
+                while bandit.behind:
+                    yield partial(self._close, bandit=bandit)
+            retention = bandit.spec.retention
+            if retention is not None and self.clock() - bandit.pruned >= min(retention, PRUNE):
                 yield partial(self._prune, bandit=bandit)
 
     def _close(self, batch: Batch, bandit: Bandit) -> None:
-        """Close the windows that have passed: learn what was collected, or the default reward."""
-        spec = bandit.spec
-        assert spec.window is not None
-        start = max(bandit.closed, bandit.scanned)
-        due = self.store.due(bandit.id, start, batch.now - spec.window, DUE)
+        """Close the windows that have passed: learn what was collected, or the default reward.
+
+        Decisions are gone through in their order up to the first whose window is open; after every full page the log
+        is told how far it is, so that a restart goes on from there.
+        """
+        window = bandit.spec.window or 0.0
+        bandit.behind = False
+        page = self.store.decisions(bandit.id, max(bandit.closed, bandit.scanned), PAGE)
+        due = list(takewhile(lambda event: batch.now - event.at > window, page))
         batch.fetch([event.seq for event in due], ())
         for event in due:
             record = batch.record(event.seq)
             if record is not None and not any(e.kind == "close" or e.learn is not None for e in record.about):
-                learn = _collected(record, spec)
+                rewards = [e for e in record.about if e.kind == "reward"]
+                learn = bandit.collected(record.decided, rewards, _activated(record))
                 if learn is not None:
                     batch.add(bandit.id, "close", {}, ref=event.seq, learn=learn, subject=event.subject)
         if due:
-            bandit.scanned = due[-1].seq
+            batch.then.append(partial(setattr, bandit, "scanned", due[-1].seq))
+        if len(due) == PAGE:
+            batch.add(bandit.id, "closed", {"upto": due[-1].seq})
+            batch.then.append(partial(setattr, bandit, "behind", True))
 
     def _prune(self, batch: Batch, bandit: Bandit) -> None:
-        """Drop what is older than the bandit's retention."""
-        assert bandit.spec.retention is not None
+        """Drop what is older than the bandit's retention and in a snapshot."""
         saved = self.store.snapshots(bandit.id)
-        count = self.store.prune(bandit.id, batch.now - bandit.spec.retention, saved[0].seq) if saved else 0
+        before = batch.now - (bandit.spec.retention or math.inf)
+        count = self.store.prune(bandit.id, before, saved[0].seq) if saved else 0
+        batch.then.append(partial(setattr, bandit, "pruned", batch.now))
         if count:
-            self.state.forget()
+            batch.then.append(self.state.forget)
             batch.add(SERVICE, "prune", {"actor": "", "bandit": bandit.id, "count": count})
 
     # ids
@@ -190,13 +204,3 @@ def _late(record: Record, spec: Spec, now: float) -> bool:
 
 def _activated(record: Record) -> bool:
     return any(event.kind == "activate" for event in record.about)
-
-
-def _collected(record: Record, spec: Spec) -> float | None:
-    """The reward of a decision whose window has closed."""
-    if record.decided.deferred and not _activated(record):
-        return None
-    rewards = [decode(event.body)["value"] for event in record.about if event.kind == "reward"]
-    if not rewards:
-        return spec.default_reward
-    return float(sum(rewards)) if spec.aggregate == "sum" else float(rewards[-1])

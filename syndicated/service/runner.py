@@ -9,6 +9,7 @@ by all that came meanwhile. With a shared journal several engines take turns, an
 
 import asyncio
 import logging
+import math
 import queue
 import threading
 import time
@@ -25,6 +26,7 @@ from syndicated.store import Event, Store, StoreError
 LARGEST = 512  # requests of one batch
 POLL = 0.05  # seconds after which a shared journal is looked at, also if nobody called
 TICK = 1.0  # seconds between looks at what the clock asks for
+PATIENCE = 10.0  # seconds after which a batch hangs
 KEEP = 20  # models kept of a bandit
 SNAPSHOT = 20_000  # events between snapshots
 STOPPED = Problem(503, "stopped", "the engine has stopped; another process, or this one started again, will answer")
@@ -39,6 +41,7 @@ class Batch:
     def __init__(self, state: State, store: Store, now: float) -> None:
         self.state, self.store, self.now = state, store, now
         self.events: list[Event] = []
+        self.then: list[Callable[[], None]] = []  # what to do once this is committed, and only then
         self._turns: dict[int, Turn] = {}
         self._found: dict[int, Record] = {}
         self._keyed: dict[tuple[int, str], Event] = {}
@@ -125,7 +128,8 @@ class Runner:
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._carried: Request | None = None
         self._waiting = 0
-        self._snapped = self.state.seq
+        self._snapped = self.state.snapped
+        self._begun = math.inf  # when the batch that is at work began
         self._ticked = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: list[threading.Thread] = []
@@ -151,7 +155,8 @@ class Runner:
 
     @property
     def ready(self) -> bool:
-        return self.failed is None and not self.away and not self._ended.is_set()
+        hangs = self.clock() - self._begun > PATIENCE
+        return self.failed is None and not self.away and not hangs and not self._ended.is_set()
 
     @property
     def waiting(self) -> int:
@@ -167,7 +172,7 @@ class Runner:
                 self._serve(requests)
                 self._keep_time()
             with suppress(StoreError):
-                self._commit([Request(lambda batch: self.keep_models(), None, alone=True)])
+                self._commit([Request(self.keep_models, None, alone=True)])
         except BaseException as error:
             log.exception("the engine has stopped")
             self.failed = error
@@ -209,16 +214,25 @@ class Runner:
 
     def _serve(self, requests: Sequence[Request]) -> None:
         """One batch, and its answers."""
+        self._begun = self.clock()
         try:
             answers = self._commit(requests)
-            self.away = ""
+            if self.away:
+                self._try_to_write()
         except StoreError as error:
             self.away = str(error)
             answers = [Problem(503, "unavailable", str(error))] * len(requests)
         except BaseException:
             self._answer(requests, [STOPPED] * len(requests))
             raise
+        self._begun = math.inf
         self._answer(requests, answers)
+
+    def _try_to_write(self) -> None:
+        """The journal was away, and can be read again; it is back when it can be written."""
+        with self.store.batch():
+            self.store.touch()
+        self.away = ""
 
     def _answer(self, requests: Sequence[Request], answers: Sequence[Any]) -> None:
         waiting = [(r.future, answer) for r, answer in zip(requests, answers, strict=True) if r.future is not None]
@@ -260,6 +274,8 @@ class Runner:
             answers = [_run(request.run, batch) for request in requests]
             if batch.events:
                 self.store.append(batch.events)
+        for act in batch.then:
+            act()
         for event in batch.events:
             self.state.fold(event, batch.record(event.seq if event.ref is None else event.ref))
         self.counts["batches"] += 1
@@ -269,13 +285,14 @@ class Runner:
     def _follow(self, last: int) -> None:
         """Fold what others have appended."""
         if last > self.state.seq:
-            self.state.follow(self.store)
+            if not self.state.follow(self.store):
+                self.state = State.of(self.store)
             self.staleness = max(0.0, self.clock() - self.state.at)
 
     def _keep_time(self) -> None:
         """What is to be done now and then, beside a snapshot every so many events."""
         if self.state.seq - self._snapped >= SNAPSHOT:
-            self._serve([Request(lambda batch: self.keep_models(), None, alone=True)])
+            self._serve([Request(self.keep_models, None, alone=True)])
         now = self.clock()
         if now - self._ticked >= TICK:
             self._ticked = now
@@ -286,12 +303,15 @@ class Runner:
         """What the clock asks for."""
         return ()
 
-    def keep_models(self, *, every: bool = False) -> None:
-        """Within a batch: take a snapshot of what has changed since the last, or of everything."""
+    def keep_models(self, batch: Batch, *, every: bool = False) -> None:
+        """Take a snapshot of what has changed since the last, or of everything."""
         if every or self.state.seq > self._snapped:
             self.store.save(self.state.snapshots(every=every), KEEP)
-            self.state.changed.clear()
-            self._snapped = self.state.seq
+            batch.then.append(self._kept)
+
+    def _kept(self) -> None:
+        self.state.changed.clear()
+        self._snapped = self.state.seq
 
     def submit(
         self,

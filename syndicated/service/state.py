@@ -17,6 +17,7 @@ from syndicated.store import Event, Snapshot, Store
 
 SERVICE = 0  # the bandit number of events that are about the service itself: its audit log
 CACHED = 50_000  # decisions kept in memory, the latest; others are looked up in the journal
+CHANGES = ("erase", "prune")  # events after which the journal is not what it was
 ADMIN = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
 
 decode = msgspec.msgpack.decode
@@ -46,7 +47,7 @@ class State:
     """Bandits, keys and the latest decisions."""
 
     def __init__(self) -> None:
-        self.seq = 0
+        self.seq = self.snapped = 0
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
         self.names: dict[str, Bandit] = {}
@@ -62,19 +63,30 @@ class State:
         for bandit, seq, at, data in [] if whole else store.snapshots():
             if bandit == SERVICE:
                 state._restore(data)
-                state.seq, state.at = seq, at
+                state.seq, state.snapped, state.at = seq, seq, at
             else:
                 state._add(Bandit.of(data))
-        state.follow(store)
+        for event, about in store.after(state.seq):
+            state._step(event, about)
         return state
 
-    def follow(self, store: Store) -> None:
-        """Fold what the journal has behind what is known."""
+    def follow(self, store: Store) -> bool:
+        """Fold what the journal has behind what is known; false if it was changed before that, by erasing or pruning.
+
+        What was there may then be missing, or be in memory still: only the snapshots have all that was learned.
+        """
         for event, about in store.after(self.seq):
-            known = None if event.ref is None else self.record(event.ref)
-            if known is None and about is not None and about.body:
-                known = Record(about)
-            self.fold(event, known)
+            if event.kind in CHANGES:
+                return False
+            self._step(event, about)
+        return True
+
+    def _step(self, event: Event, about: Event | None) -> None:
+        """Fold an event as the journal gives it, with the decision that it is about."""
+        known = None if event.ref is None else self.record(event.ref)
+        if known is None and about is not None and about.body:
+            known = Record(about)
+        self.fold(event, known)
 
     def fold(self, event: Event, record: Record | None = None) -> None:
         """Take in the next event of the log; `record` is the decision that it is, or is about, if that is known."""
@@ -87,6 +99,8 @@ class State:
                 record = Record(event, None if record is None else record.decided)
                 self._remember(record)
                 self.bandits[event.bandit].decided(event, record.decided)
+        elif event.kind == "closed":
+            self.bandits[event.bandit].closed = decode(event.body)["upto"]
         elif record is not None and event.ref is not None:
             if event.ref in self._records:
                 self._records[event.ref].about.append(event)

@@ -96,9 +96,8 @@ class SQL(Store):
     def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
         return by_ref(self._events(f"ref {self.among} ORDER BY seq", self._list(refs)))
 
-    def due(self, bandit: int, after: int, until: float, limit: int) -> list[Event]:
-        where = "bandit = ? AND seq > ? AND kind = 'decide' AND at <= ? ORDER BY seq LIMIT ?"
-        return self._events(where, bandit, after, until, limit)
+    def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
+        return self._events("bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?", bandit, after, limit)
 
     def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
         where = f"bandit = ? AND kind {self.among} ORDER BY seq DESC LIMIT ?"
@@ -118,6 +117,9 @@ class SQL(Store):
         return self._run(
             "UPDATE log SET body = ?, learn = NULL, key = NULL, subject = NULL WHERE subject = ?", b"", subject
         )
+
+    def touch(self) -> None:
+        self._run("UPDATE meta SET value = value WHERE name = 'schema'")
 
     @property
     def secret(self) -> bytes:

@@ -97,8 +97,8 @@ class Store(ABC):
         """Those of the events with these bandits and keys that there are."""
 
     @abstractmethod
-    def due(self, bandit: int, after: int, until: float, limit: int) -> list[Event]:
-        """Decisions of a bandit behind a sequence number, made at `until` or before, in their order."""
+    def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
+        """Decisions of a bandit behind a sequence number, in their order."""
 
     @abstractmethod
     def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
@@ -115,6 +115,10 @@ class Store(ABC):
     @abstractmethod
     def erase(self, subject: str) -> int:
         """Within a batch: empty all events that concern a subject, of their bodies, rewards and names; how many."""
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Within a batch: write something that changes nothing, to see whether the journal can be written."""
 
     @property
     @abstractmethod

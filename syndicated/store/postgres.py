@@ -29,6 +29,7 @@ SET search_path = syndicated;
 SET synchronous_commit = on;
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = '60s';
+SET statement_timeout = '30s';
 SET default_transaction_read_only = {}
 """
 
@@ -120,7 +121,7 @@ class Postgres(SQL):
 def _parsed(address: str) -> dict[str, Any]:
     """The parts of an address; what is wrong with it is not repeated, for it may hold a password."""
     try:
-        parts: dict[str, Any] = {"connect_timeout": 10, **conninfo_to_dict(address)}
+        parts: dict[str, Any] = {"connect_timeout": 10, "tcp_user_timeout": 15_000, **conninfo_to_dict(address)}
     except psycopg.ProgrammingError:
         parts = {"dbname": "@"}
     if "@" in parts.get("dbname", ""):  # a slash in the password ends the host
