@@ -9,8 +9,8 @@ import hashlib
 import json
 import math
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,17 +36,29 @@ from syndicated.tuners import Consensus, Tuner
 from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params
 
 NOTHING: Array = np.empty((0, 0))
-ONE: Array = np.ones(1)
 
 
 class Survey(NamedTuple):
-    """A proposed decision, and for each arm its probability (given the policy's own draw, and what a choice that goes
-    on has decided already), its score, and what of the score is exploration."""
+    """A proposed decision, and what was seen on the way.
+
+    The arms that the tuner's points would play and how likely each point was (given the policy's own draw, and what a
+    choice that goes on has decided already); for each arm its score, and what of the score is exploration.
+    """
 
     decision: Decision
-    chances: Array
+    played: Sequence[int]
+    odds: Sequence[float]
     scores: Array
     bonus: Array
+
+    def chance(self, arm: int) -> float:
+        """The probability of an arm."""
+        return min(1.0, sum(p for played, p in zip(self.played, self.odds, strict=True) if played == arm))
+
+    @property
+    def chances(self) -> Array:
+        """The probability of every arm."""
+        return np.asarray(np.bincount(self.played, self.odds, len(self.scores)), dtype=np.float64)
 
 
 class Agent:
@@ -154,7 +166,7 @@ class Agent:
         arms = self._check(arms)
         K = len(arms)
         if round_ < self.warmup:
-            return Survey(self._explore(arms, round_), np.full(K, 1 / K), np.zeros(K), np.zeros(K))
+            return Survey(self._explore(arms, round_), range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
         fresh = (round_ - self.warmup) % self._period == 0
         choice = self._choose(round_, choice)
         policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
@@ -167,15 +179,16 @@ class Agent:
         played = self._best(arms, scores)
         asked = len(params) - len(more)
         decision = self._decision(arms, round_, choice, params[mine], played[:asked], mine)
+        bonus = scores[mine] - scores[-1]
         if not fresh:
-            played, odds = np.array([decision.arm]), ONE
-        elif rivals and len(choice.index) == 1:
-            played, odds = played[:asked], np.array(choice.odds)
-        else:
-            played = played[asked:-1] if apart else self.recommend(arms, round_)
-            odds = reduce(np.multiply.outer, self.tuner.probabilities()).ravel()
-        chances = np.asarray(np.bincount(played, odds, K), dtype=np.float64)
-        return Survey(decision, chances, scores[mine], scores[mine] - scores[-1])
+            return Survey(decision, [decision.arm], [1.0], scores[mine], bonus)
+        if rivals and len(choice.index) == 1:
+            return Survey(decision, played[:asked].tolist(), choice.odds, scores[mine], bonus)
+        odds = [1.0]
+        for axis in self.tuner.probabilities():
+            odds = [before * p for before in odds for p in axis.tolist()]
+        arms_played = played[asked:-1] if apart else self.recommend(arms, round_)
+        return Survey(decision, arms_played.tolist(), odds, scores[mine], bonus)
 
     def recommend(self, arms: npt.ArrayLike, round_: int | None = None) -> Ints:
         """The arm that each of the tuner's points would play now (or in that round), given the policy's own draw."""

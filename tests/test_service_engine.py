@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, Problem, RewardRequest, Spec
-from syndicated.service.bandit import make
+from syndicated.service.bandit import leaders, make
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
 from syndicated.service.state import State, hash_key
@@ -738,6 +738,51 @@ def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> 
             await engine.stop()
 
     asyncio.run(asyncio.wait_for(test(), 60))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_leaders_are_those_that_sorting_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(300):
+        K = int(rng.integers(1, 8))
+        scores, bonus = rng.integers(0, 4, K).astype(float), rng.integers(0, 3, K).astype(float)
+        greedy, *best = leaders(scores, bonus, 3).tolist()
+        assert greedy == int(np.argmax(scores - bonus))
+        assert best == np.argsort(-scores, kind="stable")[:3].tolist()
+
+
+@pytest.mark.parametrize("policy", ["LinUCB", "LinTS", "UCBGLM", "SGDTS"])
+def test_a_decision_is_explained_by_what_was_expected(play: Callable[[Test], None], policy: str) -> None:
+    async def test(service: Service) -> None:
+        await service.create(policy={"name": policy} | ({"tau": 2} if policy == "SGDTS" else {}))
+        for _ in range(12):
+            reply = await service.decide()
+            await service.reward(reply.decision_id, float(reply.arm == "b"))
+        agent = service.engine.bandit("b").agent
+        reply = await service.decide()
+        decided = (await service.engine.decision("b", reply.decision_id)).decided
+        predicted = agent.policy.predict(np.eye(3), decided.params)
+        assert {top.arm: top.predicted for top in decided.top} == pytest.approx(
+            {"abc"[arm]: predicted[arm] for arm in range(3)}
+        )
+        assert decided.explored == (predicted["abc".index(decided.arm)] < predicted.max())
+        assert [top.score for top in decided.top] == sorted([top.score for top in decided.top], reverse=True)
+
+    play(test)
+
+
+def test_a_history_keeps_its_size(play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syndicated.service.history.MOST", 10)
+
+    async def test(service: Service) -> None:
+        await service.create()
+        for _ in range(100):
+            await service.decide()
+        rows = service.engine.bandit("b").history.rows()
+        assert len(rows) <= 11
+        assert len(set(np.diff(rows[:, 1]))) == 1
+
+    play(test)
 
 
 class Flaky(SQLite):

@@ -78,6 +78,10 @@ class Policy(Learner):
         """(K,) expected rewards, no exploration."""
         raise NotImplementedError
 
+    def expected(self, score: float) -> float:
+        """The reward that a score without exploration stands for."""
+        return score
+
     def learn(self, x: Array, reward: float, params: Params) -> None:
         """Learn from the played arm's features and its reward."""
         raise NotImplementedError

@@ -23,7 +23,7 @@ from scipy.special import expit
 
 from syndicated.errors import check_count
 from syndicated.policies._kernels import dot, extend
-from syndicated.policies._logistic import gradient, newton
+from syndicated.policies._logistic import gradient, newton, sigmoid
 from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -123,6 +123,9 @@ class SGDTS(Policy):
 
     def predict(self, arms: Arms, params: Params) -> Array:
         return np.asarray(expit(dot(self.columns(arms), self._step(params["eta0"])[1])))
+
+    def expected(self, score: float) -> float:
+        return sigmoid(score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         if self._waiting:

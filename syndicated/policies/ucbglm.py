@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from syndicated.errors import InputError
 from syndicated.policies._kernels import dot, extend
-from syndicated.policies._logistic import newton, refit_all
+from syndicated.policies._logistic import newton, refit_all, sigmoid
 from syndicated.policies._ridge import Prior, RidgePolicy, Rows
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -69,6 +69,9 @@ class UCBGLM(RidgePolicy):
 
     def predict(self, arms: Arms, params: Params) -> Array:
         return np.asarray(expit(dot(self.columns(arms), self._thetas([params])[self.rows([params]).of[0]])))
+
+    def expected(self, score: float) -> float:
+        return sigmoid(score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         super().learn(x, reward, params)

@@ -6,7 +6,7 @@ draw. So whoever folds the same events in the same order has the same bandit, to
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from syndicated.agent import Agent, Survey
+from syndicated.compiled import compiled
 from syndicated.errors import InputError, check_number, check_range, shorten
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -26,7 +27,7 @@ from syndicated.statefile import pack, unpack
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
 from syndicated.tuners import TUNERS
-from syndicated.types import Array, Choice, Decision
+from syndicated.types import Array, Choice, Decision, Ints
 
 AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
 TOP = 3  # arms that a decision is explained by
@@ -132,39 +133,38 @@ class Bandit:
         decision = seen.decision
         after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
         by, place = "warmup" if decision.choice is None else "agent", decision.arm
-        chance = (1 - spec.floor) * float(seen.chances[place]) + spec.floor / K
         if spec.mode == "apprentice":
-            by, place, chance = "caller", self._played(request, ids), 1.0
+            by, place = "caller", self._played(request, ids)
         elif u[1] < spec.floor:
             by, place = "floor", int(u[2] * K)
-            chance = (1 - spec.floor) * float(seen.chances[place]) + spec.floor / K
+        chance = 1.0 if by == "caller" else (1 - spec.floor) * seen.chance(place) + spec.floor / K
         decided = Decided(
             **common,
             by=by,
             arm=ids[place],
             place=place,
             x=X[place].tobytes(),
-            propensity=min(1.0, chance),
+            propensity=chance,
             round=decision.round,
             params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else _record_of(decision.choice),
             agrees=place == decision.arm,
-            **self._why(X, ids, seen, place),
+            **self._why(ids, seen, place),
         )
         return decided, after
 
-    def _why(self, X: Array, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
+    def _why(self, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
         """Whether another arm was expected to give more, and the best arms as they were seen."""
         if seen.decision.choice is None:
             return {"explored": True}
-        expected = seen.scores - seen.bonus
-        best = np.argsort(-seen.scores, kind="stable")[:TOP].tolist()
+        greedy, *best = leaders(seen.scores, seen.bonus, TOP).tolist()
         if place not in best:
             best[-1] = place
-        predicted = self.agent.policies[seen.decision.choice.slot].predict(X[best], seen.decision.params).tolist()
-        scores, bonus = seen.scores[best].tolist(), seen.bonus[best].tolist()
-        top = tuple(map(TopArm, [ids[a] for a in best], predicted, scores, bonus))
-        return {"explored": bool(expected[place] < expected.max()), "top": top}
+        expected = self.agent.policies[seen.decision.choice.slot].expected
+        scores, bonus = [seen.scores.item(a) for a in best], [seen.bonus.item(a) for a in best]
+        top = tuple(TopArm(ids[a], expected(s - b), s, b) for a, s, b in zip(best, scores, bonus, strict=True))
+        most = seen.scores.item(greedy) - seen.bonus.item(greedy)
+        return {"explored": seen.scores.item(place) - seen.bonus.item(place) < most, "top": top}
 
     def _table(self, request: DecideRequest, table: Array | None) -> tuple[list[str], Array]:
         """The ids of a request's arms, and their features."""
@@ -173,21 +173,21 @@ class Bandit:
             ids = [arm if isinstance(arm, str) else arm.id for arm in given]
             X = self.encoder.rows(request.context, table)
         else:
-            arms: list[Arm | Prepared] = []
             if request.arms is None and not self._prepared:
                 raise InputError("arms must be given, or registered before; there are none")
-            for arm in self._prepared.values() if request.arms is None else request.arms:
-                if isinstance(arm, str):
-                    known = self._prepared.get(arm)
-                    if known is None and self.spec.features.get("kind") != "ids":
-                        raise InputError(f"an arm without features must be registered; got {shorten(arm)}")
-                    arms.append(known or Arm(arm))
-                else:
-                    arms.append(arm)
+            asked: Iterable[str | Arm | Prepared] = self._prepared.values() if request.arms is None else request.arms
+            arms = [self._registered(arm) if isinstance(arm, str) else arm for arm in asked]
             ids, X = [arm.id for arm in arms], self.encoder.table(request.context, arms)
         if len(set(ids)) < len(ids):
             raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")
         return ids, X
+
+    def _registered(self, arm: str) -> Arm | Prepared:
+        """An arm that came as its id alone."""
+        known = self._prepared.get(arm)
+        if known is None and self.spec.features.get("kind") != "ids":
+            raise InputError(f"an arm without features must be registered; got {shorten(arm)}")
+        return known or Arm(arm)
 
     def _played(self, request: DecideRequest, ids: Sequence[str]) -> int:
         if request.played not in ids:
@@ -260,6 +260,23 @@ class Bandit:
             if p.max() > 0.999:
                 found.append(f"the probabilities have collapsed to {value}")
         return found
+
+
+@compiled("i8[::1](f8[::1], f8[::1], i8)")
+def leaders(scores: Array, bonus: Array, count: int) -> Ints:
+    """The arm of the largest score without its bonus, and those of the largest scores, the first of equals."""
+    found = np.zeros(1 + min(count, len(scores)), dtype=np.int64)
+    for a in range(len(scores)):
+        if scores[a] - bonus[a] > scores[found[0]] - bonus[found[0]]:
+            found[0] = a
+        place = min(a + 1, len(found))
+        while place > 1 and scores[a] > scores[found[place - 1]]:
+            if place < len(found):
+                found[place] = found[place - 1]
+            place -= 1
+        if place < len(found):
+            found[place] = a
+    return found
 
 
 def make(spec: Spec) -> tuple[Encoder, Agent]:
