@@ -33,7 +33,7 @@ from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Consensus, Tuner
-from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params
+from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params, within
 
 NOTHING: Array = np.empty((0, 0))
 ONE: Array = np.ones(1)
@@ -266,7 +266,7 @@ class Agent:
             raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
         id_, round_, choice = self._head(head)
         opened = arrays["open"]
-        if opened.dtype != np.int64 or opened.ndim != 1 or not np.all((opened >= 0) & (opened < round_)):
+        if opened.dtype != np.int64 or opened.ndim != 1 or not within(opened, round_):
             raise StateError(f"the open rounds of a state must be before its round {round_}; got {shorten(opened)}")
         shares = {
             prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
@@ -320,7 +320,8 @@ def choice_of(given: Any) -> Choice:
         right = right and isinstance(values, list) and all(type(value) in kinds for value in values)
     if not right or not all(type(value) in number for value in given["params"].values()):
         raise InputError(f"the choice of a state must be what a tuner drew; got {shorten(given)}")
-    return Choice(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    drawn: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+    return Choice(**drawn)
 
 
 @compiled("void(i8[::1], f8[:,::1], f8[:,::1])")

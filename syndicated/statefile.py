@@ -1,7 +1,7 @@
 """A saved state: arrays plus JSON in one file (a zip of .npy members), with a format version. Never pickle.
 
-Behind the zip stands the SHA-256 of what is before it, so a file that was cut short or damaged is noticed. Whoever makes
-a file can also make its SHA-256: what else is in it is not trusted either.
+Behind the zip stands the SHA-256 of what is before it, so a file that was cut short or damaged is noticed. Whoever
+makes a file can also make its SHA-256: what else is in it is not trusted either.
 """
 
 import hashlib

@@ -62,6 +62,11 @@ class Decision:
         return f"{self.agent}-{self.round}"
 
 
+def within(numbers: npt.NDArray[Any], end: int) -> bool:
+    """Whether all numbers are at least 0 and less than this."""
+    return bool(np.all((numbers >= 0) & (numbers < end)))
+
+
 class Learner:
     """What policies and tuners share: parameters are the init fields; state is the rest, and it is arrays.
 
@@ -109,9 +114,9 @@ class Learner:
             mine, given, fixed = np.asarray(value), arrays[name], slice(name in self.growing, None)
             if (given.dtype, given.ndim, given.shape[fixed]) != (mine.dtype, mine.ndim, mine.shape[fixed]):
                 return name
-            if given.dtype.kind == "i" and not np.all((given >= 0) & (given < MOST)):
+            if given.dtype.kind == "i" and not within(given, MOST):
                 return name
-            if not np.all(np.isfinite(given)) and not np.array_equal(given, self.fresh()._history()[name]):
+            if not np.all(np.isfinite(given)) and not np.array_equal(given, np.asarray(self.fresh()._history()[name])):
                 return name
         return None
 

@@ -409,7 +409,9 @@ STATES: dict[str, Wrong] = {
     ),
     "id": Wrong(lambda a: a.restore(_altered(a, id=7)), "the id of a state must be text; got 7", StateError),
     "round": Wrong(
-        lambda a: a.restore(_altered(a, round="x")), "the round of a state must be a whole number .*; got 'x'", StateError
+        lambda a: a.restore(_altered(a, round="x")),
+        "the round of a state must be a whole number .*; got 'x'",
+        StateError,
     ),
     "choice": Wrong(
         lambda a: a.restore(_altered(a, choice=DRAWN)), "the choice of a state must be what a tuner drew", StateError
