@@ -33,7 +33,7 @@ from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Consensus, Tuner
-from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params
+from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params, within
 
 NOTHING: Array = np.empty((0, 0))
 
@@ -270,19 +270,45 @@ class Agent:
     def restore(self, data: bytes) -> None:
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""
         head, arrays = unpack(data)
+        spec = head.get("spec")
         for part, mine in self._spec().items():
-            given = head.get("spec", {}).get(part)
+            given = spec.get(part) if isinstance(spec, dict) else None
             if json.dumps(given) != json.dumps(mine):
                 raise StateError(f"the {part} of a state must be {mine}; got {given}")
         if arrays.keys() != {"open", *self._arrays()}:
             raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
-        choice = head["choice"]
-        self.id, self.round = head["id"], head["round"]
-        drawn = {name: tuple(value) for name, value in choice.items() if isinstance(value, list)}
-        self.choice = Choice(choice["params"], slot=choice["slot"], **drawn)
-        self._open = set(arrays["open"].tolist())
+        id_, round_, choice = self._head(head)
+        opened = arrays["open"]
+        if opened.dtype != np.int64 or opened.ndim != 1 or not within(opened, round_):
+            raise StateError(f"the open rounds of a state must be before its round {round_}; got {shorten(opened)}")
+        shares = {
+            prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+            for prefix in self._parts()
+        }
         for prefix, learner in self._parts().items():
-            learner.restore({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+            wrong = learner.misfit(shares[prefix])
+            if wrong is not None:
+                given = shares[prefix][wrong]
+                must = f"the array {prefix}{wrong} of a state must have the shape, type and range of this agent's"
+                raise StateError(f"{must}; got {given.dtype} {given.shape} {shorten(given)}")
+        self.id, self.round, self.choice, self._open = id_, round_, choice, set(opened.tolist())
+        for prefix, learner in self._parts().items():
+            learner.restore(shares[prefix])
+
+    def _head(self, head: dict[str, Any]) -> tuple[str, int, Choice]:
+        """The id, the round and the last choice of a state, checked."""
+        if not isinstance(head.get("id"), str):
+            raise StateError(f"the id of a state must be text; got {shorten(head.get('id'))}")
+        given = head.get("choice")
+        try:
+            round_ = check_count("the round of a state", head.get("round"), low=0)
+            choice = choice_of(given)
+            self.policy.check(choice.params)
+        except InputError as error:
+            raise StateError(str(error)) from None
+        if choice != Choice({}) and not self.tuner.could_draw(choice):
+            raise StateError(f"the choice of a state must be one that the tuner can make; got {shorten(given)}")
+        return head["id"], round_, choice
 
     def _parts(self) -> dict[str, Learner]:
         return {"tuner/": self.tuner} | {f"policy{slot}/": copy for slot, copy in enumerate(self.policies)}
@@ -295,6 +321,20 @@ class Agent:
         catalogue = None if self.catalogue is None else hashlib.sha256(self.catalogue.tobytes()).hexdigest()
         parts = {"policy": spec_of(self.policy), "tuner": spec_of(self.tuner)}
         return {**parts, "seed": self.seed, "catalogue": catalogue}
+
+
+def choice_of(given: Any) -> Choice:
+    """A choice out of its JSON."""
+    whole, number = (int,), (int, float)
+    numbers = {"index": whole, "probability": number, "slot": whole, "odds": number, "allies": whole}
+    right = isinstance(given, dict) and given.keys() == {"params", *numbers} and isinstance(given["params"], dict)
+    for name, kinds in numbers.items() if right else ():
+        values = [given[name]] if name == "slot" else given[name]
+        right = right and isinstance(values, list) and all(type(value) in kinds for value in values)
+    if not right or not all(type(value) in number for value in given["params"].values()):
+        raise InputError(f"the choice of a state must be what a tuner drew; got {shorten(given)}")
+    drawn: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+    return Choice(**drawn)
 
 
 @compiled("void(i8[::1], f8[:,::1], f8[:,::1])")

@@ -1,18 +1,20 @@
 """A saved state: arrays plus JSON in one file (a zip of .npy members), with a format version. Never pickle.
 
-Behind the zip stands the SHA-256 of what is before it, so a file that was cut short or damaged is noticed.
+Behind the zip stands the SHA-256 of what is before it, so a file that was cut short or damaged is noticed. Whoever
+makes a file can also make its SHA-256: what else is in it is not trusted either.
 """
 
 import hashlib
 import io
 import json
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from syndicated.errors import StateError
+from syndicated.errors import StateError, shorten
 
 VERSION = 1
 DIGEST = 32
@@ -32,9 +34,22 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
     content, digest = data[:-DIGEST], data[-DIGEST:]
     if hashlib.sha256(content).digest() != digest:
         raise StateError(f"a state must be a whole file as state() gave it; got {len(data)} other bytes")
-    with np.load(io.BytesIO(content), allow_pickle=False) as members:
-        arrays = {name: members[name] for name in members.files}
-    head = json.loads(arrays.pop("__head__").tobytes())
+    try:
+        arrays = _members(content)
+        head = dict(json.loads(arrays.pop("__head__").tobytes()))
+    except Exception as error:
+        must = "a state must be a zip of arrays, not compressed, and a JSON object"
+        raise StateError(f"{must}; reading it gave {shorten(error)}") from None
     if head.get("version") != VERSION:
-        raise StateError(f"a state must have format version {VERSION}; got {head.get('version')}")
+        raise StateError(f"a state must have format version {VERSION}; got {shorten(head.get('version'))}")
     return head, arrays
+
+
+def _members(content: bytes) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays of a zip; none if they would take more room than it does."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        infos = archive.infolist()
+        plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
+        plain = plain and sum(info.file_size for info in infos) <= len(content)
+        parts = {info.filename.removesuffix(".npy"): archive.read(info) for info in infos if plain}
+    return {name: np.lib.format.read_array(io.BytesIO(part), allow_pickle=False) for name, part in parts.items()}

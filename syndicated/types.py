@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Arms = npt.NDArray[Any]  # features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers
 Params = Mapping[str, float]
+
+MOST = 2**62  # of a count
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,19 @@ class Decision:
         return f"{self.agent}-{self.round}"
 
 
+def within(numbers: npt.NDArray[Any], end: int) -> bool:
+    """Whether all numbers are at least 0 and less than this."""
+    return bool(np.all((numbers >= 0) & (numbers < end)))
+
+
 class Learner:
     """What policies and tuners share: parameters are the init fields; state is the rest, and it is arrays.
 
-    Subclasses are dataclasses. Constructors only store and check; `fresh` is the same thing with no history.
+    Subclasses are dataclasses. Constructors only store and check; `fresh` is the same thing with no history. The arrays
+    that are `growing` may have any number of rows; all others keep the shape that they have from the start.
     """
+
+    growing: ClassVar[tuple[str, ...]] = ()
 
     def params(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
@@ -89,6 +99,26 @@ class Learner:
             else:
                 array = arrays[name]
                 setattr(self, name, array.item() if array.ndim == 0 else array.copy())
+
+    def misfit(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
+        """The name of an array that is none of this learner's, by its type, its shape or its numbers; None if all are.
+
+        Numbers are finite, or all as they were at the start; counts are neither negative nor close to overflow.
+        """
+        for name, value in self._history().items():
+            if isinstance(value, Learner):
+                inner = value.misfit({key.removeprefix(f"{name}."): array for key, array in arrays.items()})
+                if inner is not None:
+                    return f"{name}.{inner}"
+                continue
+            mine, given, fixed = np.asarray(value), arrays[name], slice(name in self.growing, None)
+            if (given.dtype, given.ndim, given.shape[fixed]) != (mine.dtype, mine.ndim, mine.shape[fixed]):
+                return name
+            if given.dtype.kind == "i" and not within(given, MOST):
+                return name
+            if not np.all(np.isfinite(given)) and not np.array_equal(given, np.asarray(self.fresh()._history()[name])):
+                return name
+        return None
 
     def _history(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self) if not f.init}  # type: ignore[arg-type]

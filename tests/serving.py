@@ -12,6 +12,7 @@ import uvicorn
 from syndicated.service.api import KeyRequest
 from syndicated.service.app import App
 from syndicated.service.engine import Engine
+from syndicated.service.protocol import Protocol
 from syndicated.store import SQLite
 
 
@@ -20,7 +21,7 @@ class Service(uvicorn.Server):
 
     def __init__(self, file: Path) -> None:
         self.app = App(Engine(SQLite(file)), started=self._make_key)
-        super().__init__(uvicorn.Config(self.app, http="httptools", ws="none", lifespan="on", log_config=None))
+        super().__init__(uvicorn.Config(self.app, http=Protocol, ws="none", lifespan="on", log_config=None))
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.key = ""

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import hashlib
 import math
 import re
 import traceback
@@ -31,6 +32,7 @@ from syndicated import (
     TwoLayer,
     Uniform,
 )
+from syndicated.agent import choice_of
 from syndicated.environments import ENVIRONMENTS, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
 from syndicated.registry import find
@@ -393,7 +395,42 @@ def _without(agent: Agent, name: str) -> bytes:
     return pack(head, {key: array for key, array in arrays.items() if key != name})
 
 
+def _altered(agent: Agent, **fields: Any) -> bytes:
+    """The state of an agent with other fields in its head, or other arrays."""
+    head, arrays = unpack(agent.state())
+    more = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    return pack({**head, **{name: value for name, value in fields.items() if name not in more}}, {**arrays, **more})
+
+
+DRAWN = {"params": {"alpha": 1.0, "lam": 1.0}, "index": [1, 9], "probability": [0.5, 0.5], "slot": 0}
 STATES: dict[str, Wrong] = {
+    "junk": Wrong(
+        lambda a: a.restore(b"junk" + hashlib.sha256(b"junk").digest()), "a state must be a zip of arrays", StateError
+    ),
+    "id": Wrong(lambda a: a.restore(_altered(a, id=7)), "the id of a state must be text; got 7", StateError),
+    "round": Wrong(
+        lambda a: a.restore(_altered(a, round="x")),
+        "the round of a state must be a whole number .*; got 'x'",
+        StateError,
+    ),
+    "choice": Wrong(
+        lambda a: a.restore(_altered(a, choice=DRAWN)), "the choice of a state must be what a tuner drew", StateError
+    ),
+    "drawn": Wrong(
+        lambda a: a.restore(_altered(a, choice={**DRAWN, "odds": [], "allies": []})),
+        "the choice of a state must be one that the tuner can make; got {'params'",
+        StateError,
+    ),
+    "open": Wrong(
+        lambda a: a.restore(_altered(a, open=np.array([99]))),
+        r"the open rounds of a state must be before its round 6; got array\(\[99\]\)",
+        StateError,
+    ),
+    "shape": Wrong(
+        lambda a: a.restore(_altered(a, **{"policy0/model.G": np.zeros((1, 1, 1))})),
+        r"the array policy0/model.G of a state must have .*; got float64 \(1, 1, 1\)",
+        StateError,
+    ),
     "cut short": Wrong(lambda a: a.restore(a.state()[:-9]), "a state must be a whole file", StateError),
     "version": Wrong(
         lambda a: a.restore(pack({"version": 99}, {})), "a state must have format version 1; got 99", StateError
@@ -461,6 +498,7 @@ def _raises() -> list[tuple[str, int, int]]:
 
 def test_every_raise_is_reached() -> None:
     calls = [wrong.call for table in (DECIDE, LEARN, CONSTRUCTORS, STATES) for wrong in table.values()]
+    calls += [lambda _: choice_of({})]
     places = {_place(call, _played("LinUCB")) for call in calls + TESTED_ABOVE}
     for size in LARGE:
         places |= {_place(_decide_large(size), build()) for build in AGENTS.values()}

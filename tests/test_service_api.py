@@ -1,14 +1,17 @@
 """The service over HTTP: what its callers may rely on."""
 
 import asyncio
+import hashlib
+import itertools
 import json
 import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
+from serving import service as running
 
 from syndicated.cli import _parser, main
 from syndicated.service import logs, openapi, parquet, routes, serve
@@ -29,7 +33,7 @@ from syndicated.service.features import join_body
 from syndicated.service.routes import TABLE
 from syndicated.service.state import State, hash_key
 from syndicated.service.web import BINARY, BYTES, JSON, LINES, PROBLEM, PROBLEMS, Endpoint, Limits, Rate, Refusal
-from syndicated.statefile import unpack
+from syndicated.statefile import pack, unpack
 from syndicated.store import SQLite
 
 ROOT = Path(__file__).parent.parent
@@ -252,7 +256,9 @@ async def _learn(service: Service, name: str, rounds: int, **spec: Any) -> None:
 def _agent(data: bytes) -> tuple[Any, dict[str, bytes]]:
     """A model without the name of its agent."""
     head, arrays = unpack(data)
-    return {k: v for k, v in head.items() if k != "id"}, {name: array.tobytes() for name, array in arrays.items()}
+    return json.dumps({k: v for k, v in head.items() if k != "id"}), {
+        name: array.tobytes() for name, array in arrays.items()
+    }
 
 
 SPECS: list[dict[str, Any]] = [
@@ -261,6 +267,7 @@ SPECS: list[dict[str, Any]] = [
     {"tuner": {"name": "Syndicated", "horizon": 100}, "space": {"alpha": [0.1, 1], "lam": [1, 2]}},
     {"tuner": {"name": "Corral", "horizon": 100}, "space": {"alpha": [0.1, 1]}},
     {"policy": {"name": "SGDTS"}},
+    {"tuner": {"name": "OP"}},
 ]
 
 
@@ -286,6 +293,7 @@ def test_expectation_09_the_log_exports_and_imports_to_the_same_model(play: Call
     play(test)
 
 
+CHOICE = {"params": {"boldness": 1.0}, "index": [0], "probability": [0.5], "odds": [0.5, 0.3, 0.2], "allies": [0]}
 BAD_LINES: list[dict[str, Any]] = [
     {"x": [1.0]},
     {"x": None},
@@ -295,10 +303,20 @@ BAD_LINES: list[dict[str, Any]] = [
     {"propensity": 2},
     {"at": 1e12},
     {"params": {"alpha": "1"}},
-    {"choice": {"params": {}, "index": [99], "probability": [1], "odds": [0.5, 0.3, 0.2]}},
-    {"choice": {"params": {}, "index": [0], "probability": [1], "odds": [0.5, 0.3, 0.2], "allies": [99]}},
-    {"choice": {"params": {}, "index": [0], "probability": [1], "odds": [0.5], "allies": [0]}},
-    {"choice": {"params": {}, "index": [0], "probability": [1], "odds": [0.5, 0.3, 0.2], "slot": -1}},
+    {"params": {}},
+    {"params": {"alpha": 1.0}},
+    {"params": {"alpha": 1.0, "lam": 1.0, "intercept": 1.0, "memory": 1.0, "eta0": 1.0}},
+    {"choice": None},
+    {"choice": CHOICE | {"params": {}}},
+    {"choice": CHOICE | {"params": {"alpha": 1.0}}},
+    {"choice": CHOICE | {"params": {"boldness": -1.0}}},
+    {"choice": CHOICE | {"index": [99]}},
+    {"choice": CHOICE | {"probability": [0]}},
+    {"choice": CHOICE | {"probability": [None]}},
+    {"choice": CHOICE | {"odds": [0.5], "allies": [0]}},
+    {"choice": CHOICE | {"odds": [0.5, 0.3, 2]}},
+    {"choice": CHOICE | {"allies": [99]}},
+    {"choice": CHOICE | {"slot": -1}},
     {"seq": "x"},
     {"key": ""},
 ]
@@ -311,12 +329,16 @@ def test_a_log_that_does_not_fit_is_refused_as_a_whole(play: Callable[..., None]
         for _ in range(2):
             await service.reward(await service.decide("old"), name="old")
         lines = await service.lines("old")
-        lines[2] |= change
+        good = lines[2]
+        lines[2] = good | change
         await service.create("new")
         log = b"\n".join(json.dumps(line).encode() for line in lines)
         reply = await service.call("POST", "/v1/bandits/new/log", log)
-        assert reply.status_code == 422, reply.text
+        assert (reply.status_code, "line 3" in reply.json()["detail"]) == (422, True), reply.text
         assert await service.lines("new") == []
+        lines[2] = good | {"choice": CHOICE}
+        log = b"\n".join(json.dumps(line).encode() for line in lines)
+        assert (await service.call("POST", "/v1/bandits/new/log", log)).status_code == 200
         assert (await service.decide("new"))["arm"]
 
     play(test)
@@ -562,6 +584,9 @@ def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:
     async def test(service: Service) -> None:
         codes = [(await service.call("GET", "/v1/bandits")).status_code for _ in range(3)]
         assert codes == [200, 200, 429]
+        page = await service.client.get("/")
+        assert (page.status_code, page.headers["retry-after"]) == (429, "1")
+        assert "key may send 2 requests a second" in page.text
         other = await service.key("decide")
         assert (await service.call("POST", "/v1/bandits/b/decide", {}, key=other)).status_code == 404
         assert (await service.call("GET", "/healthz")).status_code == 200
@@ -645,6 +670,59 @@ def test_expectation_19_the_path_of_a_fault_is_told(play: Callable[..., None]) -
     play(test)
 
 
+MISTAKES = [
+    (
+        "POST",
+        "/v1/bandits",
+        {"name": "b\n", "spec": VECTOR},
+        "Expected letters, digits and . _ -, at most 64 - at `$.name`",
+    ),
+    ("POST", "/v1/bandits", {"name": "c", "spec": VECTOR | {"mode": "on"}}, "one of apprentice, live, off"),
+    ("PATCH", "/v1/bandits/b", {"log": "none"}, "`$.log`; it must be one of all, chosen"),
+    (
+        "POST",
+        "/v1/keys",
+        {"name": "k", "scopes": ["write"]},
+        "`$.scopes[0]`; it must be one of admin, decide, read, reward",
+    ),
+    ("GET", "/v1/bandits/b/log?format=csv", None, "one of jsonl, parquet"),
+    ("POST", "/v1/keys", {"name": "k", "scopes": 1}, "Expected `array`, got `int` - at `$.scopes`"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "said"), MISTAKES)
+def test_expectation_19_what_would_be_right_is_told(
+    play: Callable[..., None], method: str, path: str, body: Any, said: str
+) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        reply = await service.call(method, path, body)
+        assert (reply.status_code, said in reply.json()["detail"]) == (422, True), reply.text
+
+    play(test)
+
+
+def test_a_model_that_is_none_is_refused_and_the_bandit_goes_on(play: Callable[..., None]) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        await service.reward(await service.decide())
+        state = (await service.call("GET", "/v1/bandits/b/models/current")).content
+        head, arrays = unpack(state)
+        junk = b"junk" * 100
+        for bad in (
+            junk,
+            junk + hashlib.sha256(junk).digest(),
+            pack({**head, "round": "x"}, arrays),
+            pack(head, {**arrays, "policy0/model.G": np.zeros((1, 1, 1))}),
+        ):
+            reply = await service.call("PUT", "/v1/bandits/b/models/current", bad)
+            assert (reply.status_code, "state must" in reply.json()["detail"]) == (422, True), reply.text
+        assert (await service.call("GET", "/v1/bandits/b/models/current")).content == state
+        await service.reward(await service.decide())
+
+    play(test)
+
+
 def test_expectation_19_paths_and_methods_that_are_not_there(play: Callable[..., None]) -> None:
     async def test(service: Service) -> None:
         for path in ("/nothing", "/v1/", "/v1/bandits/", "/v1/bandits/b/nothing"):
@@ -721,7 +799,9 @@ def test_expectation_20_the_docs_page_is_plain_and_safe(play: Callable[..., None
     play(test)
 
 
-def test_expectation_21_health_readiness_and_metrics(play: Callable[..., None]) -> None:
+def test_expectation_21_health_readiness_and_metrics(
+    play: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
     async def test(service: Service) -> None:
         await service.create()
         await service.reward(await service.decide(), 0.5)
@@ -738,7 +818,8 @@ def test_expectation_21_health_readiness_and_metrics(play: Callable[..., None]) 
         assert (await service.call("GET", "/readyz")).status_code == 200
         service.engine.away = "the disk is full"
         reply = await service.call("GET", "/readyz")
-        assert (reply.status_code, reply.json()["detail"]) == (503, "the disk is full")
+        assert (reply.status_code, reply.json()["detail"]) == (503, "the journal is away")
+        assert [record.__dict__["fields"] for record in caplog.records] == [{"reason": "the disk is full"}]
         assert (await service.call("GET", "/healthz")).status_code == 200
         assert "syndicated_store_away 1.0" in (await service.call("GET", "/metrics")).text
         service.engine.away = ""
@@ -1026,6 +1107,53 @@ def test_expectation_22_the_command_serves_drains_and_goes_on(command: Any, tmp_
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert (process.returncode, error) == (0, "")
+
+
+def test_another_admin_key_of_the_environment_takes_the_place_of_the_one_before(play: Callable[..., None]) -> None:
+    async def test(service: Service) -> None:
+        mine = await service.key("admin")
+        for value in ("first", "second", "second", "first"):
+            assert await serve.first_key(service.engine, value) is None
+            for known in ("first", "second"):
+                reply = await service.call("GET", "/v1/keys", key=known)
+                assert reply.status_code == (200 if known == value else 401)
+        assert (await service.call("GET", "/v1/keys", key=mine)).is_success
+        keys = (await service.call("GET", "/v1/keys", key="first")).json()
+        assert [key.get("revoked", False) for key in keys if key["name"] == serve.ADMIN_KEY] == [True, True, False]
+
+    play(test)
+
+
+def _answer(port: int, parts: Iterable[bytes]) -> bytes:
+    """The first bytes of an answer to what is sent until there is one."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as caller:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for part in parts:
+                caller.sendall(part)
+        return caller.recv(12)
+
+
+def test_headers_are_limited(tmp_path: Path) -> None:
+    start, line = b"GET /healthz HTTP/1.1\r\nhost: x\r\n", b"name: " + b"x" * 1000 + b"\r\n"
+    with running(tmp_path / "journal.db") as server:
+        port = int(server.url.rpartition(":")[2])
+        assert _answer(port, [start, line * 60, b"\r\n"]) == b"HTTP/1.1 200"
+        assert _answer(port, [start, line * 70, b"\r\n"]) == b"HTTP/1.1 431"
+        assert _answer(port, [start + line * 70 + b"\r\n"]) == b"HTTP/1.1 431"
+        assert _answer(port, [b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n"]) == b"HTTP/1.1 431"
+        assert _answer(port, [b"no HTTP\r\n\r\n"]) == b"HTTP/1.1 400"
+        headers = {"authorization": f"Bearer {server.key}"}
+        large = {"name": "b", "spec": VECTOR | {"policy": {"name": "x" * 200_000}}}
+        with httpx.Client(base_url=server.url, headers=headers) as client:
+            assert [client.post("/v1/bandits", json=large).status_code for _ in range(2)] == [422, 422]
+
+
+def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        parts = itertools.chain([b"GET /healthz HTTP/1.1\r\nname: "], itertools.repeat(b"x" * 10_000, 1000))
+        with suppress(ConnectionResetError):
+            assert _answer(int(server.url.rpartition(":")[2]), parts) == b"HTTP/1.1 431"
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 
 BAD_FLAGS = {

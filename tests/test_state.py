@@ -25,6 +25,7 @@ from syndicated import (
     Theory,
     TwoLayer,
 )
+from syndicated.policies import Policy
 from syndicated.statefile import VERSION, pack, unpack
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.types import Arms
@@ -130,6 +131,11 @@ def test_objects_are_not_saved() -> None:
         pack({}, {"thing": np.array([object()], dtype=object)})
 
 
+def _sealed(content: bytes) -> bytes:
+    """Anything at all, with the SHA-256 that a state ends with."""
+    return content + hashlib.sha256(content).digest()
+
+
 class _Trap:
     """What runs when it is unpickled."""
 
@@ -143,8 +149,8 @@ def test_objects_are_not_loaded_even_from_a_whole_file() -> None:
     out = io.BytesIO()
     head = np.frombuffer(json.dumps({"version": VERSION}).encode(), dtype=np.uint8)
     np.savez(out, allow_pickle=True, __head__=head, trap=np.array([_Trap()], dtype=object))
-    with pytest.raises(ValueError, match="allow_pickle=False"):
-        unpack(out.getvalue() + hashlib.sha256(out.getvalue()).digest())
+    with pytest.raises(StateError, match="Object arrays cannot be loaded"):
+        unpack(_sealed(out.getvalue()))
     assert not _Trap.sprung
 
 
@@ -217,6 +223,126 @@ def test_a_state_cut_short_anywhere_is_refused() -> None:
         with pytest.raises(StateError, match="whole file"):
             other.restore(state[:length])
     assert other.state() == before
+
+
+def _head(version: int = VERSION, **fields: Any) -> Any:
+    return np.frombuffer(json.dumps({"version": version, **fields}).encode(), dtype=np.uint8)
+
+
+def _saved(save: Callable[..., None], **arrays: Any) -> bytes:
+    out = io.BytesIO()
+    save(out, **arrays)
+    return out.getvalue()
+
+
+def _twice(name: str, content: bytes) -> bytes:
+    """A zip whose directory names one member twice."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("__head__.npy", _saved(np.save, arr=_head()))
+        archive.writestr(name, content)
+        archive.filelist.append(archive.getinfo(name))
+    return out.getvalue()
+
+
+JUNK = {
+    "junk": b"junk" * 100,
+    "an array": _saved(np.save, arr=np.zeros(3)),
+    "no head": _saved(np.savez, x=np.zeros(3)),
+    "a head that is no JSON": _saved(np.savez, __head__=np.frombuffer(b"{", dtype=np.uint8)),
+    "a head that is a list": _saved(np.savez, __head__=np.frombuffer(b"[1]", dtype=np.uint8)),
+    "a deep head": _saved(np.savez, __head__=np.frombuffer(b"[" * 100_000, dtype=np.uint8)),
+    "compressed": _saved(np.savez_compressed, __head__=_head(), x=np.zeros(1_000_000)),
+    "a member twice": _twice("x.npy", _saved(np.save, arr=np.zeros(1000))),
+}
+
+
+@pytest.mark.parametrize("content", JUNK.values(), ids=JUNK)
+def test_what_has_the_right_digest_and_is_no_state_is_refused(content: bytes) -> None:
+    with pytest.raises(StateError, match="a state must be a zip of arrays, not compressed, and a JSON object"):
+        unpack(_sealed(content))
+
+
+def _changed(agent: Agent, name: str, change: Callable[[Any], Any]) -> bytes:
+    head, arrays = unpack(agent.state())
+    return pack(head, {**arrays, name: np.asarray(change(arrays[name]))})
+
+
+def _holed(array: Any) -> Any:
+    """With one number that is none."""
+    holed = array.astype(float)
+    holed.flat[0] = np.nan
+    return holed
+
+
+@agents
+def test_arrays_of_another_shape_or_type_or_with_holes_are_refused(build: Callable[[], Agent]) -> None:
+    agent = _play(build())
+    for name, array in unpack(agent.state())[1].items():
+        _refused(agent, _changed(agent, name, lambda a: a[None]), "of a state must")
+        _refused(agent, _changed(agent, name, lambda a: a.astype(str)), "of a state must")
+        _refused(agent, _changed(agent, name, lambda a: a.astype(">f4")), "of a state must")
+        if array.size:
+            _refused(agent, _changed(agent, name, _holed), "of a state must")
+        if array.size and array.dtype == np.int64:
+            _refused(agent, _changed(agent, name, lambda a: a - 2**40), "of a state must")
+            _refused(agent, _changed(agent, name, lambda a: a + 2**62), "of a state must")
+        if array.size > 1 and name != "open":
+            _refused(agent, _changed(agent, name, lambda a: np.zeros((1,) * a.ndim)), "of a state must")
+
+
+def test_the_observations_of_a_logistic_model_must_be_as_many_as_it_counts() -> None:
+    agent = _play(AGENTS["UCBGLM-OP"]())
+    _refused(agent, _changed(agent, "policy0/X", lambda X: X[:-1]), "policy0/y of a state must")
+    _refused(agent, _changed(agent, "policy0/model.count", lambda n: n + 1000), "policy0/y of a state must")
+    _refused(agent, _changed(agent, "policy0/X", lambda X: X[:, :-1]), "policy0/X of a state must")
+
+
+@pytest.mark.parametrize("policy", [LinUCB(dim=3), SGDTS(dim=3, tau=4)], ids=["LinUCB", "SGDTS"])
+def test_infinite_numbers_are_those_of_an_agent_that_has_learned_nothing(policy: Policy) -> None:
+    agent, new = _play(Agent(policy)), Agent(policy)
+    agent.restore(new.state())
+    assert agent.state() == new.state()
+    _refused(agent, _changed(agent, "tuner/seen", lambda seen: np.abs(seen)), "tuner/seen of a state must")
+
+
+CHOICE = {"params": {"alpha": 1.0, "lam": 1.0}, "index": [1, 1], "probability": [0.5, 0.5], "slot": 0}
+DRAWN = {**CHOICE, "odds": [], "allies": []}
+HEADS: dict[str, dict[str, Any]] = {
+    "no spec": {"spec": None},
+    "a number for an id": {"id": 7},
+    "a word for a round": {"round": "x"},
+    "a fraction": {"round": 1.5},
+    "a truth": {"round": True},
+    "before the first round": {"round": -1},
+    "too many rounds": {"round": 2**63},
+    "fewer rounds than are open": {"round": 3},
+    "no choice": {"choice": None},
+    "a choice with a part too few": {"choice": CHOICE},
+    "a word for a value": {"choice": {**DRAWN, "params": {"alpha": "1", "lam": 1.0}}},
+    "no number": {"choice": {**DRAWN, "params": {"alpha": float("nan"), "lam": 1.0}}},
+    "unknown names": {"choice": {**DRAWN, "params": {"eta0": 1.0}}},
+    "too few names": {"choice": {**DRAWN, "params": {"alpha": 1.0}}},
+    "a value out of range": {"choice": {**DRAWN, "params": {"alpha": -1.0, "lam": 1.0}}},
+    "an index behind the last": {"choice": {**DRAWN, "index": [1, 3]}},
+    "a negative index": {"choice": {**DRAWN, "index": [-1, 0]}},
+    "an index too few": {"choice": {**DRAWN, "index": [1]}},
+    "an index that is a word": {"choice": {**DRAWN, "index": ["1", 1]}},
+    "no list": {"choice": {**DRAWN, "index": 1}},
+    "no probability": {"choice": {**DRAWN, "probability": [0.5, 0.0]}},
+    "a probability that is no number": {"choice": {**DRAWN, "probability": [0.5, float("nan")]}},
+    "another slot": {"choice": {**DRAWN, "slot": 1}},
+    "odds": {"choice": {**DRAWN, "odds": [1.0]}},
+    "allies": {"choice": {**DRAWN, "allies": [0]}},
+}
+
+
+@pytest.mark.parametrize("fields", HEADS.values(), ids=HEADS)
+def test_a_head_that_is_not_what_it_must_be_is_refused(fields: dict[str, Any]) -> None:
+    agent = _play(AGENTS["LinUCB-Syndicated"]())
+    head, arrays = unpack(agent.state())
+    _refused(agent, pack({**head, **fields}, arrays), "of a state must|^(alpha|LinUCB)")
+    agent.restore(pack({**head, "choice": DRAWN}, arrays))
 
 
 def _flipped(state: bytes, place: int, bit: int) -> bytes:

@@ -8,11 +8,12 @@ The fit is exact at every round. The scores are in the model's linear space, as 
 Li, Lu and Zhou, *Provably optimal algorithms for generalized linear contextual bandits*, ICML 2017.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from syndicated.errors import InputError
@@ -40,6 +41,7 @@ class UCBGLM(RidgePolicy):
     ridge: Literal["lam", "inverse"] = "lam"
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12), "lam": (1e-12, 1e12)}
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)
     fits: Array = field(init=False, repr=False)
@@ -83,6 +85,12 @@ class UCBGLM(RidgePolicy):
         self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
         fit = self.fits, self.gradients, self.inverses
         refit_all(self.X[:n], self.y[:n], self._penalties(self._lams), *fit)
+
+    def misfit(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
+        wrong = super().misfit(arrays)
+        if wrong is None and not len(arrays["X"]) == len(arrays["y"]) >= arrays["model.count"].item():
+            return "y"
+        return wrong
 
     def rows(self, points: Sequence[Params]) -> Rows:
         return self.model.select([Prior(point["lam"], self.intercept) for point in points])

@@ -16,19 +16,13 @@ from syndicated.service.api import (
     ModelReply,
     Problem,
     Spec,
+    explained,
 )
 from syndicated.service.bandit import Bandit, make
 from syndicated.service.features import Arm
 from syndicated.service.runner import Batch, Runner, T
 from syndicated.service.state import ADMIN, SERVICE, State, hash_key
 from syndicated.store import Event
-
-LARGEST = 512  # requests of one batch
-POLL = 0.05  # seconds after which a shared journal is looked at, also if nobody called
-TICK = 1.0  # seconds between looks at what the clock asks for
-DUE = 500  # windows closed at once
-KEEP = 20  # models kept of a bandit
-SNAPSHOT = 20_000  # events between snapshots
 
 
 class Administration(Runner):
@@ -94,9 +88,7 @@ class Administration(Runner):
         def run(batch: Batch) -> KeyReply:
             if id_ not in self.state.keys:
                 raise Problem(404, "unknown-key", f"there is no key {shorten(id_)}")
-            key = msgspec.structs.replace(self.state.keys[id_], revoked=True)
-            batch.add(SERVICE, "revoke", {"actor": actor, "key": msgspec.to_builtins(key)})
-            return key
+            return _revoke(batch, actor, self.state.keys[id_])
 
         return self.submit(run, alone=True)
 
@@ -192,6 +184,22 @@ def add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyRe
     return msgspec.structs.replace(key, secret=secret)
 
 
+def replace_key(batch: Batch, request: KeyRequest, secret: str) -> None:
+    """Within a batch: let this secret in, and of the keys of that name no other."""
+    hash_ = hash_key(secret)
+    for known, key in batch.state.by_hash.items():
+        if key.name == request.name and known != hash_:
+            _revoke(batch, "", key)
+    if hash_ not in batch.state.by_hash:
+        add_key(batch, "", request, secret)
+
+
+def _revoke(batch: Batch, actor: str, key: KeyReply) -> KeyReply:
+    revoked = msgspec.structs.replace(key, revoked=True)
+    batch.add(SERVICE, "revoke", {"actor": actor, "key": msgspec.to_builtins(revoked)})
+    return revoked
+
+
 def describe(bandit: Bandit) -> BanditReply:
     """A bandit as the API shows it."""
     return BanditReply(
@@ -210,4 +218,4 @@ def _convert(thing: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(thing, kind)
     except msgspec.ValidationError as error:
-        raise InputError(str(error)) from None
+        raise InputError(explained(error, kind)) from None

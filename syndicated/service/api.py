@@ -4,19 +4,26 @@ Those of the hot routes are out of the garbage collector's sight (`gc=False`): t
 no cycles.
 """
 
+import re
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct, field
 
 from syndicated.errors import SyndicatedError
 from syndicated.service.features import Arm
 
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="letters, digits and . _ -")]
+Name = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="letters, digits and . _ -, at most 64"),
+]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 Scope = Literal["decide", "reward", "read", "admin"]
 Outcome = Literal["learned", "counted", "collected", "held", "activated", "late", "repeated"]
+_PLACE = re.compile(r" - at `\$(\S*)`$")
+_STEP = re.compile(r"\.(\w+)|\[[^]]*\]")
 By = Literal["agent", "warmup", "floor", "holdout", "fallback", "caller"]
 
 
@@ -26,6 +33,27 @@ class Problem(SyndicatedError):
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(detail)
         self.status, self.kind, self.detail = status, kind, detail
+
+
+def explained(error: msgspec.ValidationError, kind: Any) -> str:
+    """What does not fit a type, and, where one of a few words or a name is wanted, what does."""
+    text = str(error)
+    said = _PLACE.search(text)
+    wanted: Any = msgspec.inspect.type_info(kind)
+    for name in _STEP.findall(said[1]) if said else ():
+        wanted = _within(wanted, name)
+    if text.startswith("Invalid enum value") and isinstance(wanted, msgspec.inspect.LiteralType):
+        return f"{text}; it must be one of {', '.join(map(str, wanted.values))}"
+    if said and "matching regex" in text and isinstance(wanted, msgspec.inspect.Metadata):
+        return f"Expected {(wanted.extra_json_schema or {}).get('description')}{said[0]}"
+    return text
+
+
+def _within(kind: Any, name: str) -> Any:
+    """The type of a field of a struct, or of what a list has; None where it is not known."""
+    if isinstance(kind, msgspec.inspect.StructType):
+        return next((field.type for field in kind.fields if field.encode_name == name), None)
+    return kind.item_type if isinstance(kind, msgspec.inspect.ListType) else None
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

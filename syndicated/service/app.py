@@ -59,7 +59,7 @@ class App:
         rows = [Row(endpoint) for endpoint in routes.TABLE]
         self._hot = {row.endpoint.path.removeprefix(NAMED): row for row in rows if row.endpoint.hot}
         self._router = Router(
-            [*_routes(rows), *pages.routes(engine, self.latency)],
+            [*_routes(rows), *pages.routes(engine, self.latency, self._rate)],
             redirect_slashes=False,
             lifespan=self._life,
             default=_not_found,

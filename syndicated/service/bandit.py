@@ -333,11 +333,13 @@ def _record_of(choice: Choice) -> ChoiceRecord:
     return ChoiceRecord(dict(choice.params), choice.index, choice.probability, choice.slot, choice.odds, choice.allies)
 
 
+def choice_in(kept: ChoiceRecord) -> Choice:
+    """The choice that a record is of."""
+    return Choice(kept.params, kept.index, kept.probability, kept.slot, kept.odds, kept.allies)
+
+
 def _decision(decided: Decided, agent: str) -> Decision:
     """A decision as the agent takes it."""
-    kept = decided.choice
-    choice = None
-    if kept is not None:
-        choice = Choice(kept.params, kept.index, kept.probability, kept.slot, kept.odds, kept.allies)
+    choice = None if decided.choice is None else choice_in(decided.choice)
     x = np.frombuffer(bytearray(decided.x))
     return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)

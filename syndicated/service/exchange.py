@@ -1,6 +1,7 @@
 """The log as lines of JSON: what a bandit's events are outside of the journal, and how they come back in."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,12 +11,11 @@ from msgspec import Struct
 
 from syndicated.errors import InputError, check_arms, check_features, check_number, shorten
 from syndicated.service.api import By, ChoiceRecord, Decided, DecideRequest, Outcome, Problem, Text, TopArm
-from syndicated.service.bandit import Bandit
+from syndicated.service.bandit import COUNTED, Bandit, choice_in
 from syndicated.service.engine import Engine
 from syndicated.service.runner import Batch
 from syndicated.service.state import SERVICE, Record, decode, encode
 from syndicated.store import Event
-from syndicated.streams import TUNER, Stream
 
 Kind = Literal["decide", "reward", "late", "activate", "close"]
 
@@ -23,11 +23,14 @@ _decided = msgspec.msgpack.Decoder(Decided)
 
 
 class Drawn(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tuner's choice: the candidate and its probability on each axis, and who would have played the same arm."""
+    """A tuner's choice: the candidate and its probability on each axis, and who would have played the same arm.
+
+    A probability is null if the tuner cannot tell it.
+    """
 
     params: dict[str, float]
     index: tuple[int, ...] = ()
-    probability: tuple[float, ...] = ()
+    probability: tuple[float | None, ...] = ()
     slot: int = 0
     odds: tuple[float, ...] = ()
     allies: tuple[int, ...] = ()
@@ -128,14 +131,13 @@ def _fields(decided: Decided) -> dict[str, Any]:
 def parse(data: bytes) -> list[LogLine]:
     """The lines of a log, in the order of their events."""
     lines: list[LogLine] = []
-    for number, text in enumerate(data.split(b"\n"), 1):
-        if text.strip():
-            try:
-                lines.append(_line.decode(text))
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise InputError(f"line {number} must be an event of a log: {error}") from None
-            if len(lines) > 1 and lines[-1].seq <= lines[-2].seq:
-                raise InputError(f"events must be in the order of seq; line {number} has {lines[-1].seq}")
+    for number, text in enumerate(data.rstrip().splitlines(), 1):
+        try:
+            lines.append(_line.decode(text))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"line {number} must be an event of a log: {error}") from None
+        if len(lines) > 1 and lines[-1].seq <= lines[-2].seq:
+            raise InputError(f"events must be in the order of seq; line {number} has {lines[-1].seq}")
     return lines
 
 
@@ -173,8 +175,8 @@ class _Arrivals:
     def __init__(self, bandit: Bandit, first: int, now: float) -> None:
         self._bandit, self._first, self._now = bandit, first, now
         self._trial = Bandit.of(bandit.snapshot())
-        self._drawn = bandit.agent.tuner.choose(Stream(0, TUNER, 0))
-        self._sizes = [len(axis) for axis in bandit.agent.tuner.axes()]
+        policy = bandit.agent.policy
+        self._params = policy.theory(policy.warmup, bandit.agent.tuner.points[0]).keys()
         self._decided: dict[int, tuple[int, Decided]] = {}
         self._learned: set[int] = set()
         self._keys: set[str] = set()
@@ -183,14 +185,14 @@ class _Arrivals:
     def take(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided]]:
         """The events and their decisions."""
         last = max((line.epoch for line in lines if line.epoch is not None), default=0)
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             try:
                 self._take(line, last)
             except InputError as error:
-                raise InputError(f"the event {line.seq} does not fit this bandit: {error}") from None
+                raise InputError(f"line {number}, the event {line.seq}, does not fit this bandit: {error}") from None
             except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.ValidationError):
                 raise InputError(
-                    f"the event {line.seq} does not fit this bandit, whose spec must be the same"
+                    f"line {number}, the event {line.seq}, does not fit this bandit, whose spec must be the same"
                 ) from None
         return self._events
 
@@ -245,7 +247,7 @@ class _Arrivals:
             "X": None
             if line.X is None
             else _floats("X", line.X, line.count, self._bandit.encoder.dim if epoch else None),
-            "choice": None if choice is None else ChoiceRecord(**msgspec.structs.asdict(choice)),
+            "choice": None if choice is None else _record(choice),
             "top": tuple(TopArm(**msgspec.structs.asdict(arm)) for arm in line.top),
         }
         decided = Decided(**fields)
@@ -257,24 +259,19 @@ class _Arrivals:
     def _check(self, decided: Decided) -> None:
         """Refuse what compiled code would take without a look."""
         check_number("propensity", decided.propensity, 0, 1)
+        if not 0 <= decided.place < decided.count:
+            raise InputError(f"place must be that of one of the {decided.count} arms; got {decided.place}")
         for name, value in decided.params.items():
             check_number(name, value)
-        choice = decided.choice
-        if choice is None:
-            return
-        sizes, drawn, total = self._sizes, self._drawn, sum(self._sizes)
-        fits = (
-            [len(choice.index), len(choice.probability), len(choice.odds)]
-            == [len(drawn.index), len(drawn.probability), len(drawn.odds)]
-            and all(0 <= i < size for i, size in zip(choice.index, sizes, strict=False))
-            and all(0 < p <= 1 for p in choice.probability)
-            and all(0 <= p <= 1 for p in choice.odds)
-            and all(0 <= ally < total for ally in choice.allies)
-            and 0 <= choice.slot < len(self._bandit.agent.policies)
-            and 0 <= decided.place < decided.count
-        )
-        if not fits:
-            raise InputError("its choice is not one that the tuner can make")
+        if decided.by in COUNTED and decided.params.keys() != self._params:
+            raise InputError(f"params must have {', '.join(self._params)}; got {shorten(list(decided.params))}")
+        agent, choice = self._bandit.agent, decided.choice
+        if decided.by == "agent" and choice is None:
+            raise InputError("choice must be there, since the agent decided")
+        if choice is not None:
+            agent.policy.check(choice.params)
+            if not agent.tuner.could_draw(choice_in(choice)):
+                raise InputError("choice must be one that the tuner can make")
 
 
 def _floats(what: str, rows: Any, count: int | None, dim: int | None) -> bytes:
@@ -284,6 +281,12 @@ def _floats(what: str, rows: Any, count: int | None, dim: int | None) -> bytes:
     X = check_arms(rows, len(rows[0]) if dim is None else dim)
     check_features(X)
     return X.tobytes()
+
+
+def _record(choice: Drawn) -> ChoiceRecord:
+    fields = msgspec.structs.asdict(choice)
+    fields["probability"] = tuple(math.nan if p is None else p for p in choice.probability)
+    return ChoiceRecord(**fields)
 
 
 def _said(line: LogLine) -> dict[str, Any]:

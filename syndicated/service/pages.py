@@ -22,6 +22,7 @@ from syndicated.service.auth import COOKIE, check, token_of
 from syndicated.service.engine import Engine
 from syndicated.service.runner import Batch
 from syndicated.service.state import Record
+from syndicated.service.web import Rate, Refusal
 from syndicated.store import Store
 
 LATEST = 20  # decisions in the table of a bandit
@@ -39,7 +40,7 @@ HEADERS = {
 HERE = Path(__file__).parent
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 EVENTS = ("decide", "reward", "late", "activate", "close")
-TITLES = {404: "Not found", 403: "Not allowed", 503: "Away for the moment"}
+TITLES = {404: "Not found", 403: "Not allowed", 429: "Too many requests", 503: "Away for the moment"}
 
 Latency = Callable[[], tuple[float, float] | None]
 Show = Callable[[Request], Awaitable[Response]]
@@ -47,9 +48,9 @@ Show = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger("syndicated")
 
 
-def routes(engine: Engine, latency: Latency | None = None) -> list[Route]:
+def routes(engine: Engine, latency: Latency | None = None, rate: Rate | None = None) -> list[Route]:
     """The pages of an engine. `latency` gives the seconds that half and 99% of the latest decisions took at most."""
-    pages = Pages(engine, latency)
+    pages = Pages(engine, latency, rate or Rate(0.0))
     return [
         Route("/", pages.guard(pages.list), methods=["GET"]),
         Route("/login", pages.ask, methods=["GET"]),
@@ -65,8 +66,8 @@ def routes(engine: Engine, latency: Latency | None = None) -> list[Route]:
 class Pages:
     """The handlers: each asks the engine for numbers, and makes a page of them outside of its thread."""
 
-    def __init__(self, engine: Engine, latency: Latency | None) -> None:
-        self.engine, self.latency = engine, latency
+    def __init__(self, engine: Engine, latency: Latency | None, rate: Rate) -> None:
+        self.engine, self.latency, self.rate = engine, latency, rate
 
     def guard(self, show: Show) -> Show:
         """A page for those who have a key that may read; others are sent to the login."""
@@ -77,9 +78,12 @@ class Pages:
             except Problem:
                 return _to(f"/login?next={quote(request.url.path, safe='')}")
             try:
+                self.rate.take(request.state.key.id)
                 return await show(request)
             except Problem as problem:
-                return error_page(problem.status, problem.detail, request.state.key)
+                page = error_page(problem.status, problem.detail, request.state.key)
+                page.headers.update(problem.headers if isinstance(problem, Refusal) else {})
+                return page
             except Exception:
                 log.exception("a page failed")
                 return error_page(500, "the service's log says what happened", request.state.key)

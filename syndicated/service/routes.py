@@ -1,6 +1,7 @@
 """The route table: every path of the API, who may use it, what it takes and what it gives."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -37,6 +38,8 @@ from syndicated.service.web import BINARY, BYTES, JSON, LINES, PARQUET, Call, En
 
 CHUNK = 1000  # events of the log that are read at once
 NAMED = "/v1/bandits/{name}"
+
+log = logging.getLogger("syndicated")
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Sequence = Annotated[int, Meta(ge=0, le=2**62)]
@@ -93,8 +96,11 @@ async def healthz(call: Call) -> Health:
 
 async def readyz(call: Call) -> Health:
     engine = call.app.engine
+    if engine.away:
+        log.warning("the journal is away", extra={"fields": {"reason": engine.away}})
+        raise Problem(503, "not-ready", "the journal is away")
     if not engine.ready:
-        raise Problem(503, "not-ready", engine.away or "the engine has stopped, or is about to")
+        raise Problem(503, "not-ready", "the engine has stopped, or is about to")
     return Health()
 
 

@@ -105,6 +105,7 @@ async def _serve(engine: "Engine", limits: Any, listening: socket.socket, addres
     import uvicorn
 
     from syndicated.service.app import App
+    from syndicated.service.protocol import Protocol
 
     class Server(uvicorn.Server):
         """A server whose end by a signal is a good end."""
@@ -122,7 +123,7 @@ async def _serve(engine: "Engine", limits: Any, listening: socket.socket, addres
     server = Server(
         uvicorn.Config(
             App(engine, limits, started=started),
-            http="httptools",
+            http=Protocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -137,15 +138,16 @@ async def _serve(engine: "Engine", limits: Any, listening: socket.socket, addres
 
 
 async def first_key(engine: "Engine", given: str | None) -> str | None:
-    """Let somebody in: by the key that was given, or by one made for the first start, whose secret is returned."""
-    from syndicated.service.admin import add_key
+    """Let somebody in: by the key that was given, or by one made for the first start, whose secret is returned.
+
+    A key that was given at an earlier start is no key any more once another one is.
+    """
+    from syndicated.service.admin import replace_key
     from syndicated.service.api import KeyRequest
-    from syndicated.service.state import hash_key
 
     request = KeyRequest(name="first admin key" if given is None else ADMIN_KEY, scopes=["admin"])
     if given is not None:
-        if hash_key(given) not in engine.state.by_hash:
-            await engine.submit(lambda batch: add_key(batch, "", request, given), alone=True)
+        await engine.submit(lambda batch: replace_key(batch, request, given), alone=True)
         return None
     return None if engine.state.keys else (await engine.create_key("", request)).secret
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
-from syndicated.errors import SyndicatedError
+from syndicated.errors import InputError, SyndicatedError
 from syndicated.service import api
 from syndicated.service.api import Problem
 from syndicated.service.features import split_body
@@ -150,13 +150,19 @@ class Row:
         endpoint = self.endpoint
         call = Call(app, "" if endpoint.scope is None else app.admit(scope, endpoint.scope).id, path)
         if endpoint.query is not None:
-            call.query = msgspec.convert(dict(QueryParams(scope["query_string"])), endpoint.query, strict=False)
+            try:
+                call.query = msgspec.convert(dict(QueryParams(scope["query_string"])), endpoint.query, strict=False)
+            except msgspec.ValidationError as error:
+                raise InputError(api.explained(error, endpoint.query)) from None
         if endpoint.takes or endpoint.body is not None:
             call.body = await read(receive, scope, app.limits.body)
         if self._binary and _is_binary(scope):
             call.body, call.table = split_body(call.body)
         if self._decode is not None:
-            call.body = self._decode(call.body)
+            try:
+                call.body = self._decode(call.body)
+            except msgspec.ValidationError as error:
+                raise InputError(api.explained(error, endpoint.body)) from None
         return await endpoint.run(call)
 
     async def respond(self, app: "App", scope: Scope, receive: Receive) -> Response:

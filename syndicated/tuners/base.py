@@ -8,9 +8,10 @@ import numpy as np
 
 from syndicated.errors import InputError, check_count, check_range, shorten
 from syndicated.space import Space
-from syndicated.streams import Stream
+from syndicated.streams import TUNER, Stream
 from syndicated.types import Array, Choice, Learner, Params
 
+LEAST = 1e-100  # of a probability that something was drawn with: a reward divided by it stays finite
 WARMUPS = {"T^2/3": 2 / 3, "T^4/7": 4 / 7}
 
 
@@ -53,6 +54,23 @@ class Tuner(Learner):
     def choose(self, rng: Stream) -> Choice:
         """The hyper-parameters of the next period, with the probability of this draw."""
         raise NotImplementedError
+
+    def could_draw(self, choice: Choice) -> bool:
+        """Whether a choice that came from outside is one that this tuner can have made, and can learn from."""
+        drawn, sizes = self.choose(Stream(0, TUNER)), [len(axis) for axis in self.axes()]
+        lengths = [len(choice.index), len(choice.probability), len(choice.odds)]
+        return (
+            choice.params.keys() == drawn.params.keys()
+            and lengths == [len(drawn.index), len(drawn.probability), len(drawn.odds)]
+            and all(0 <= i < size for i, size in zip(choice.index, sizes, strict=False))
+            and all(
+                math.isnan(p) if math.isnan(own) else LEAST <= p <= 1
+                for p, own in zip(choice.probability, drawn.probability, strict=True)
+            )
+            and all(0 <= p <= 1 for p in choice.odds)
+            and all(0 <= ally < len(choice.odds) for ally in choice.allies)
+            and 0 <= choice.slot < self.slots
+        )
 
     def rivals(self, choice: Choice) -> Sequence[Params]:
         """The points whose arms the tuner wants to know, those of `choice.odds` in their order; none for most."""
