@@ -1,6 +1,7 @@
 """A simulated world that is played against a running service."""
 
 import importlib.util
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,7 @@ def test_clicks(server: Service) -> None:
         ("--rounds 0", "--rounds must be a whole number of at least 1; got 0"),
         ("--rounds 2000000", "--rounds must be at most 1000000; got 2000000"),
         ("--concurrency 65", "--concurrency must be at most 64; got 65"),
+        ("--arms 0", "arms must be a whole number of at least 1; got 0"),
         ("--delay -1", "--delay must be a whole number of at least 0; got -1"),
         ("--seed -1", "--seed must be a whole number of at least 0; got -1"),
         ("--key=", "--key or SYNDICATED_KEY must be a key of the service; got none"),
@@ -116,10 +118,11 @@ def test_the_address_may_come_from_the_environment(
 
 
 def test_what_was_played_can_be_evaluated(server: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = "--bandit judged --rounds 40 --log all --floor 0.5"
+    options = "--bandit judged --arms 4 --rounds 40 --log all --floor 0.5"
     assert _simulate(server, options) == _simulate(server, options) == 0
     headers = {"authorization": f"Bearer {server.key}"}
     log = httpx.get(f"{server.url}/v1/bandits/judged/log", headers=headers)
+    assert json.loads(log.text.splitlines()[0])["count"] == 4
     (tmp_path / "log.jsonl").write_bytes(log.content)
     assert main(["evaluate", str(tmp_path / "log.jsonl"), "--tuner", "Theory"]) == 0
     assert "from a log of 80 rounds" in capsys.readouterr().out

@@ -60,6 +60,7 @@ def add_command(commands: Any) -> None:
     play.add_argument("--key", default=os.environ.get(KEY), help=f"a key with the scope admin (default: {KEY})")
     play.add_argument("--bandit", metavar="NAME", help="made if there is none (default: simulated-ENVIRONMENT)")
     play.add_argument("--environment", default="Linear")
+    play.add_argument("--arms", type=int, help="in a round (default: as many as the environment has)")
     play.add_argument("--policy", default="LinUCB", help="of a new bandit")
     play.add_argument("--tuner", default="Consensus", help="of a new bandit")
     play.add_argument("--log", choices=["chosen", "all"], help="whose features it logs; `evaluate` needs those of all")
@@ -78,9 +79,10 @@ def run(options: argparse.Namespace) -> None:
     rounds = _at_most("--rounds", check_count("--rounds", options.rounds), MOST_ROUNDS)
     check_count("--delay", options.delay, low=0)
     _at_most("--concurrency", check_count("--concurrency", options.concurrency), MOST_AT_ONCE)
-    world = find(ENVIRONMENTS, options.environment)
-    name = options.bandit or f"simulated-{world.__name__.lower()}"
-    asyncio.run(_simulate(options, build(ENVIRONMENTS, {"name": world.__name__}), name, rounds))
+    arms = {} if options.arms is None else {"arms": options.arms}
+    world = build(ENVIRONMENTS, {"name": options.environment, **arms})
+    name = options.bandit or f"simulated-{type(world).__name__.lower()}"
+    asyncio.run(_simulate(options, world, name, rounds))
 
 
 def _at_most(what: str, value: int, most: int) -> int:
