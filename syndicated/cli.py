@@ -152,7 +152,8 @@ def _parser() -> argparse.ArgumentParser:
     judge.add_argument("--bandit", metavar="NAME", help="which, if the log has several")
     judge.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
     judge.add_argument("--acceptance", type=float, help="c (default: the least propensity of the log)")
-    judge.add_argument("--seed", type=int, default=0, help="of the targets (default 0)")
+    judge.add_argument("--histories", type=int, default=5, help="of each target, each with its own seed (default 5)")
+    judge.add_argument("--seed", type=int, default=0, help="of the targets' first history (default 0)")
     judge.set_defaults(command=_evaluate)
 
     fetch = commands.add_parser("data", help="fetch a data set into the user's cache")
@@ -278,8 +279,13 @@ def _evaluate(options: argparse.Namespace) -> None:
         takes = "space" in inspect.signature(tuner).parameters
         spec = {"name": name, **({"space": space} if takes else {}), **settings["tuner"]}
         agent = Agent(policy, build(TUNERS, spec), seed=options.seed)
-        how = {"confidence": options.confidence, "acceptance": options.acceptance}
-        found[tuner.__name__] = evaluate(log, agent, **how)
+        found[tuner.__name__] = evaluate(
+            log,
+            agent,
+            confidence=options.confidence,
+            acceptance=options.acceptance,
+            histories=options.histories,
+        )
     print_evaluations(_console(), type(policy).__name__, log, found)
 
 

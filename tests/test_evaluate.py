@@ -3,6 +3,7 @@
 import ast
 import json
 import math
+import statistics
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -243,6 +244,22 @@ def test_the_agent_that_is_evaluated_is_left_alone_and_twins_agree() -> None:
     assert evaluate(log, agent) != evaluate(log, Agent(LinTS(dim=3), seed=6))
 
 
+def test_several_histories_are_pooled_by_rubins_rule() -> None:
+    log = _floor_log(_rounds(WORLD, 1, 300)[0], 1)
+    agents = [Agent(LinUCB(dim=3), seed=seed) for seed in (4, 5, 6)]
+    apart = [evaluate(log, agent) for agent in agents]
+    found = evaluate(log, agents[0], histories=3)
+    assert (found.histories, found.rounds, found.logged) == (3, 300, apart[0].logged)
+    assert found.accepted == round(statistics.mean(each.accepted for each in apart))
+    for name in ("ips", "snips", "dr", "gain", "weight"):
+        own = [getattr(each, name) for each in apart]
+        within = statistics.mean((_half(each) / 1.959964) ** 2 for each in own)
+        between = statistics.variance(each.value for each in own)
+        assert between > 0
+        assert getattr(found, name).value == pytest.approx(statistics.mean(each.value for each in own))
+        assert _half(getattr(found, name)) == pytest.approx(1.959964 * math.sqrt(within + 4 / 3 * between))
+
+
 def test_a_larger_acceptance_gives_a_longer_history_and_says_that_it_clips() -> None:
     log = _floor_log(_rounds(WORLD, 1, 600)[0], 1)
     exact, eager = evaluate(log, Agent(LinUCB(dim=3))), evaluate(log, Agent(LinUCB(dim=3)), acceptance=0.7)
@@ -437,6 +454,7 @@ def _place(call: Callable[[], object]) -> set[tuple[str, int]]:
 def test_every_raise_is_reached(tmp_path: Path) -> None:
     calls: list[Callable[[], object]] = [call for call, _ in BAD_CALLS.values()]
     calls.append(lambda: read_log(_write(tmp_path / "log.jsonl", _lines(SMALL)), "shop"))
+    calls.append(lambda: read_log(tmp_path / "none.jsonl"))
     places = {place for call in calls for place in _place(call)}
     for content, _ in BAD_LOGS.values():
         file = _bad(tmp_path, content)
@@ -463,11 +481,14 @@ def test_the_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixt
     lines[2]["learn"] = None
     file = _write(tmp_path / "log.jsonl", lines)
     chosen = ["--tuner", "Consensus", "--tuner", "fixed", "--set", "alpha=0.5", "--bandit", "news", "--seed", "3"]
-    assert main(["evaluate", str(file), *chosen, "--confidence", "0.9"]) == 0
+    assert main(["evaluate", str(file), *chosen, "--confidence", "0.9", "--histories", "2"]) == 0
     shown = capsys.readouterr().out
-    found = evaluate(Log(log.rounds[1:]), Agent(LinUCB(dim=3), Fixed(Space(alpha=[0.5])), seed=3), confidence=0.9)
+    agent = Agent(LinUCB(dim=3), Fixed(Space(alpha=[0.5])), seed=3)
+    found = evaluate(Log(log.rounds[1:]), agent, confidence=0.9, histories=2)
     assert "LinUCB: reward a round, from a log of 499 rounds" in shown
     assert "90% interval" in shown
+    assert "the target's own first rounds, as many as were accepted; the log had 499.\n" in shown
+    assert "\nMeans over 2 histories of each target; the intervals include how far they differ.\n" in shown
     assert "Left out: 1 without a reward, 0 without X, 0 that others made without chance." in shown
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     assert [row[0] for row in rows] == ["the log", "Consensus", "", "", "", "Fixed", "", "", ""]
@@ -482,8 +503,9 @@ def test_the_command_prints_warnings_and_what_cannot_be_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = _lines(Log([Logged(np.eye(3), 2, 1.0, 0.5)]))
-    assert main(["evaluate", str(_write(tmp_path / "log.jsonl", lines)), "--tuner", "Theory"]) == 0
+    assert main(["evaluate", str(_write(tmp_path / "log.jsonl", lines)), "--tuner", "Theory", "--histories", "1"]) == 0
     shown = capsys.readouterr().out
+    assert "One history of each target: another --seed, or more --histories, shows how much it matters." in shown
     assert "Warning, Theory: the weights leave 0 effective rounds, fewer than 100" in shown
     assert "–" in shown
 
@@ -497,6 +519,7 @@ def test_the_command_prints_warnings_and_what_cannot_be_said(
         (["--bandit", "shop"], "log.jsonl has the bandits news; got 'shop'"),
         (["--confidence", "95"], "confidence must be between 0.01 and 0.9999; got 95.0"),
         (["--acceptance", "2"], "acceptance must be between 1e-12 and 1; got 2.0"),
+        (["--histories", "0"], "histories must be a whole number of at least 1; got 0"),
         (["--seed", "-1"], "seed must be a whole number of at least 0; got -1"),
     ],
 )
@@ -510,7 +533,7 @@ def test_a_mistake_is_one_clear_line(
 
 def test_a_log_that_is_not_there_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(tmp_path / "none.jsonl")]) == 2
-    assert "none.jsonl" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"syndicated: a log must be a file; there is no file {tmp_path / 'none.jsonl'}\n"
 
 
 def test_a_default_target_is_the_agent_s_own_default() -> None:

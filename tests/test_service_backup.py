@@ -127,7 +127,7 @@ class Torn(SQLite):
 def test_a_backup_that_fails_leaves_nothing(journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("syndicated.service.backup.open_store", lambda address, read_only: Torn(journal))
     with pytest.raises(StoreError, match="torn"):
-        backup("anything", tmp_path / "new" / "backup.db")
+        backup(str(journal), tmp_path / "new" / "backup.db")
     assert list((tmp_path / "new").iterdir()) == []
 
 
@@ -147,6 +147,7 @@ def test_the_commands(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert lines[0] == f"syndicated: a backup must go into a new file; there is a {file}"
     assert lines[1] == f"syndicated: a copy must go into an empty journal; got one with {count} events"
     assert lines[2] == f"syndicated: a backup must be a file; there is no {tmp_path / 'none.db'}"
+    assert lines[3] == f"syndicated: a backup must be of a journal; there is no file {tmp_path / 'none.db'}"
     assert len(lines) == 4
     assert not (tmp_path / "more.db").exists()
 

@@ -5,10 +5,13 @@ import email.utils
 import inspect
 import itertools
 import logging
+import math
+import pydoc
 import subprocess
 import sys
 import threading
 import time
+import typing
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
@@ -34,6 +37,7 @@ from syndicated.service.client import (
     wire,
 )
 from syndicated.service.client.calls import Calls
+from syndicated.service.features import Arm
 
 NUMBERS = itertools.count(1)
 VECTOR = {"features": {"kind": "vector", "dim": 2}}
@@ -544,7 +548,7 @@ def test_problems_are_errors_with_the_services_own_words(make: Make, server: Ser
         with pytest.raises(Invalid, match=r"arms\[0\]\.x must be a list of 2 numbers; got \[1\.0\]"):
             await client.decide(bandit, [{"id": "a", "x": [1.0]}])
         with pytest.raises(Invalid, match="422"):
-            await client.decide(bandit, [{"id": "a", "x": [float("nan"), 1.0]}])
+            await client.decide(bandit, [{"id": "a", "x": [None, 1.0]}])
         answer = await client.decide(bandit, ARMS)
         assert await client.reward_now(bandit, answer, 1.0) == "learned"
         assert await client.reward_now(bandit, answer, 1.0) == "repeated"
@@ -757,6 +761,14 @@ BAD_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("decide", ("b", np.ones(3)), {}, "the arms must have shape (K, 3) with K >= 1; got shape (3,)"),
     ("decide", ("b", np.full((200, 1), np.nan)), {}, "features must be finite; arm 0, feature 0 is nan"),
     ("decide", ("b", ["a"], {"now": len}), {}, "a request must be what JSON can say; got <built-in function len>"),
+    ("decide", ("b", [{"id": "a", "x": [1, math.nan]}]), {}, "arms[0].x[1] must be a finite number; got nan"),
+    ("decide", ("b", [Arm("a", x=[-math.inf])]), {}, "arms[0].x[0] must be a finite number; got -inf"),
+    ("decide", ("b", ["a"], np.array([0.0, np.inf])), {}, "context[1] must be a finite number; got inf"),
+    ("decide", ("b", ["a"], {"user": {"age": np.nan}}), {}, "context.user.age must be a finite number; got nan"),
+    ("decide", ("b", np.ones((200, 1)), {"age": np.nan}), {}, "context.age must be a finite number; got nan"),
+    ("decide", ("b", np.full((2, 1), np.nan)), {}, "arms[0].x[0] must be a finite number; got nan"),
+    ("put_arms", ("b", [{"id": "a", "x": (math.nan,)}]), {}, "arms[0].x[0] must be a finite number; got nan"),
+    ("create", ("b", {"rewards": [0, math.inf]}), {}, "spec.rewards[1] must be a finite number; got inf"),
     ("reward", ("b", "1-a", float("nan")), {}, "reward must be finite; got nan"),
     ("reward", ("b", "1-a", "much"), {}, "reward must be a number; got 'much'"),
     ("reward", ("b", 7, 1.0), {}, "a decision must be what decide gave, or its decision_id; got 7"),
@@ -797,6 +809,28 @@ def test_both_clients_have_every_verb_with_the_same_words() -> None:
         assert blocking.__doc__ == awaited.__doc__ != ""
         assert inspect.iscoroutinefunction(awaited)
         assert not inspect.iscoroutinefunction(blocking)
+
+
+@pytest.mark.parametrize(
+    ("verb", "gives"),
+    [("decide", Answer), ("activate", str | None), ("list", wire.Rows), ("retire", None), ("model", bytes)],
+)
+def test_a_signature_says_what_a_verb_gives(verb: str, gives: object) -> None:
+    for client in (Client, AsyncClient):
+        call = getattr(client, verb)
+        assert inspect.signature(call).return_annotation == gives
+        assert [*inspect.signature(call).parameters] == [*inspect.signature(getattr(Calls, verb)).parameters]
+        assert typing.get_type_hints(call)["return"] == (gives or type(None))
+        assert "Generator" not in pydoc.render_doc(call)
+
+
+@pytest.mark.parametrize("end", ["/", "/v1", "/v1/"])
+def test_an_address_may_end_with_that_of_the_api(make: Make, server: Service, bandit: str, end: str) -> None:
+    async def scenario(client: Both) -> None:
+        assert client.client.url == server.url
+        assert (await client.decide(bandit, ARMS)).by == "agent"
+
+    play(lambda: make(url=server.url + end), scenario)
 
 
 def test_pauses_grow_and_differ() -> None:

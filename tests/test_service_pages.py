@@ -353,6 +353,34 @@ def test_thousands_of_decisions_are_shown_in_a_small_page(tmp_path: Path) -> Non
     tell(tmp_path, story)
 
 
+def test_names_are_those_of_the_registry_and_natural_units_are_explained(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        await site.create("b", policy={"name": "linucb", "delta": 0.2}, tuner={"name": "consensus"}, floor=0.25)
+        await site.play("b", 5)
+        page = await visit(site, "b")
+        assert "LinUCB tuned by Consensus" in page.plain
+        assert "Boldness: how far the model explores, in standard errors of what it expects" in page.plain
+        assert "LinUCB, Consensus" in (await site.get("/")).text
+        said = dict(view.settings(site.engine.bandit("b")))
+        assert (said["Policy"], said["Tuner"]) == ("LinUCB (delta = 0.2)", "Consensus")
+        assert (said["Hold-out"], said["Floor of random arms"]) == ("none", "25% of the decisions")
+
+    tell(tmp_path, story)
+
+
+def test_a_first_decision_is_no_exploration_and_says_that_nothing_was_learned(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        await site.create("b")
+        first = await site.decide("b")
+        await site.reward("b", first, 1.0)
+        second = await site.decide("b")
+        pages = [await site.get(f"/bandits/b/decisions/{each.decision_id}") for each in (first, second)]
+        assert "No other arm was expected to give more." in pages[0].plain
+        assert ["the model had learned nothing yet" in page.plain for page in pages] == [True, False]
+
+    tell(tmp_path, story)
+
+
 def test_retired_bandits_stand_apart(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         for name in ("old", "older", "new"):
@@ -614,7 +642,7 @@ def test_the_service_shows_its_latency_and_has_a_page_for_paths_that_lead_nowher
             assert "Latency" not in (await client.get("/bandits/b", headers=headers)).text
             asked = await client.post("/v1/bandits/b/decide", json={"arms": ["x", "y"]}, headers=headers)
             assert asked.status_code == 200
-            assert "Latency, p50 / p99" in Reader(await client.get("/bandits/b", headers=headers)).text
+            assert "Latency of all bandits, p50 / p99" in Reader(await client.get("/bandits/b", headers=headers)).text
             nowhere = await client.get("/nowhere", headers={"accept": "text/html,*/*"})
             assert (nowhere.status_code, Reader(nowhere).tags["h1"]) == (404, 1)
             assert (await client.get("/nowhere")).headers["content-type"] == "application/problem+json"
@@ -875,4 +903,4 @@ def look_on(browser: Browser) -> None:
     assert browser.js("window.here") is True
     assert browser.js("document.querySelector('details').open") is True
     assert browser.js("document.activeElement.id") == "now-1-summary"
-    assert browser.js("document.getElementById('connection').textContent") == "Live"
+    assert browser.js("document.getElementById('connection').textContent") == "Following"

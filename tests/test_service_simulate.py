@@ -1,10 +1,13 @@
 """A simulated world that is played against a running service."""
 
 import importlib.util
+import json
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 from serving import Service, free_port, service
 
@@ -70,6 +73,7 @@ def test_clicks(server: Service) -> None:
         ("--rounds 0", "--rounds must be a whole number of at least 1; got 0"),
         ("--rounds 2000000", "--rounds must be at most 1000000; got 2000000"),
         ("--concurrency 65", "--concurrency must be at most 64; got 65"),
+        ("--arms 0", "arms must be a whole number of at least 1; got 0"),
         ("--delay -1", "--delay must be a whole number of at least 0; got -1"),
         ("--seed -1", "--seed must be a whole number of at least 0; got -1"),
         ("--key=", "--key or SYNDICATED_KEY must be a key of the service; got none"),
@@ -78,6 +82,9 @@ def test_clicks(server: Service) -> None:
             "--bandit narrow",
             "the bandit narrow must have features {'kind': 'vector', 'dim': 10}; it has {'kind': 'vector', 'dim': 3}",
         ),
+        ("--bandit narrow --environment Logistic --floor 2", "--floor must be between 0 and 1; got 2.0"),
+        ("--bandit wide --log all", "the bandit wide must have log all; it has chosen"),
+        ("--bandit wide --log chosen --floor 0.1", "the bandit wide must have floor 0.1; it has 0.0"),
         ("--key syn_wrong", "a request must carry a valid key: Authorization: Bearer syn_... (401 no-key)"),
     ],
 )
@@ -85,6 +92,7 @@ def test_bad_options(server: Service, options: str, message: str, capsys: pytest
     with Client(server.url, server.key) as client:
         if "narrow" not in [bandit["name"] for bandit in client.list()]:
             client.create("narrow", {"features": {"kind": "vector", "dim": 3}})
+            client.create("wide", {"features": {"kind": "vector", "dim": 10}})
     assert _simulate(server, options) == 2
     assert capsys.readouterr().err == f"syndicated: {message}\n"
 
@@ -96,8 +104,40 @@ def test_an_unknown_tuner_makes_no_bandit(server: Service) -> None:
 
 
 def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "--url", f"http://127.0.0.1:{free_port()}", "--rounds", "5"]) == 2
-    assert capsys.readouterr().err.startswith("syndicated: the service is not available: ")
+    url = f"http://127.0.0.1:{free_port()}"
+    assert main(["simulate", "--url", url, "--rounds", "5"]) == 2
+    assert re.fullmatch(rf"syndicated: the service is not available: .+; --url is {url}\n", capsys.readouterr().err)
+
+
+def test_the_address_may_come_from_the_environment(
+    server: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SYNDICATED_URL", f"{server.url}/v1")
+    assert main(["simulate", "--bandit", "there", "--rounds", "1"]) == 0
+    assert f"dashboard: {server.url}/bandits/there\n" in capsys.readouterr().out
+
+
+def test_what_was_played_can_be_evaluated(server: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = "--bandit judged --arms 4 --rounds 40 --log all --floor 0.5"
+    assert _simulate(server, options) == _simulate(server, options) == 0
+    headers = {"authorization": f"Bearer {server.key}"}
+    log = httpx.get(f"{server.url}/v1/bandits/judged/log", headers=headers)
+    assert json.loads(log.text.splitlines()[0])["count"] == 4
+    (tmp_path / "log.jsonl").write_bytes(log.content)
+    assert main(["evaluate", str(tmp_path / "log.jsonl"), "--tuner", "Theory"]) == 0
+    assert "from a log of 80 rounds" in capsys.readouterr().out
+
+
+def test_a_terminal_has_the_last_line_once(
+    server: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert _simulate(server, "--bandit seen --rounds 3") == 0
+    printed = capsys.readouterr()
+    first, *shown, last = printed.err.split(simulate.CLEAR)
+    assert (first, last, len(shown)) == ("", "", 3)
+    assert "\n" not in printed.err
+    assert printed.out.splitlines()[0] == shown[-1]
 
 
 def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture[str]) -> None:

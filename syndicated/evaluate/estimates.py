@@ -13,17 +13,23 @@ own first c n rounds.
 
 Dudík, Erhan, Langford and Li, *Sample-efficient nonstationary policy evaluation for contextual bandits*, UAI 2012;
 *Doubly robust policy evaluation and optimization*, Statistical Science 2014.
+
+Several histories of a target are pooled as several imputations of what is missing are: with W the mean of their
+variances and B the variance of their H estimates, the variance is W + (1 + 1/H) B.
+
+Rubin, *Multiple imputation for nonresponse in surveys*, Wiley 1987.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from syndicated.agent import Agent
-from syndicated.errors import InputError, check_number
+from syndicated.errors import InputError, check_count, check_number
 from syndicated.evaluate.log import LEAST, Log
 from syndicated.policies import LinUCB
 from syndicated.streams import ACCEPT, Stream
@@ -31,6 +37,7 @@ from syndicated.types import Array
 
 FEW = 100  # effective rounds, under which normal intervals are not to be trusted
 FAR = 3.0  # standard errors, by which the mean weight may miss 1
+POOLED = ("ips", "snips", "dr", "gain", "weight")
 OPEN = {"boldness": 1.0}  # evidence chooses penalty and memory of the model of rewards
 
 
@@ -50,7 +57,8 @@ class Evaluation:
 
     `gain` is DR less what the log earned, paired round by round. `accepted` rounds are those that the target learned
     from; in `clipped` ones c w was above 1. `effective` is (Σ w)²/Σ w², the number of rounds that the weights leave;
-    `weight` is their mean, with its interval, which is 1 if the propensities are right and cover all arms.
+    `weight` is their mean, with its interval, which is 1 if the propensities are right and cover all arms. Of several
+    `histories` all these are means.
     """
 
     logged: Estimate
@@ -64,6 +72,7 @@ class Evaluation:
     accepted: int
     clipped: int
     effective: float
+    histories: int = 1
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -93,11 +102,14 @@ class Walk(NamedTuple):
     accepted: Array
 
 
-def evaluate(log: Log, agent: Agent, *, confidence: float = 0.95, acceptance: float | None = None) -> Evaluation:
+def evaluate(
+    log: Log, agent: Agent, *, confidence: float = 0.95, acceptance: float | None = None, histories: int = 1
+) -> Evaluation:
     """What an agent like this one, without history, would have earned in the place of whoever wrote the log.
 
     `acceptance` is c, by default the least propensity in the log, which clips nothing; a larger one gives the target
-    a longer history that is not quite that of a real run.
+    a longer history that is not quite that of a real run. The intervals of one history hold for that one; those of
+    several, with the seeds from the agent's on, include how far histories differ.
 
     >>> from syndicated.evaluate import Logged
     >>> log = Log([Logged(np.eye(2), place=t % 2, propensity=0.5, reward=float(t % 2)) for t in range(1000)])
@@ -115,7 +127,9 @@ def evaluate(log: Log, agent: Agent, *, confidence: float = 0.95, acceptance: fl
     least = min(each.propensity for each in log.rounds)
     c = least if acceptance is None else check_number("acceptance", acceptance, low=LEAST, high=1.0)
     rewards = np.array([each.reward for each in log.rounds])
-    return summarise(rewards, walk(log, agent, c), confidence, c)
+    seeds = range(agent.seed, agent.seed + check_count("histories", histories))
+    twins = [Agent(agent.policy, agent.tuner, seed=seed) for seed in seeds]
+    return pool([summarise(rewards, walk(log, twin, c), confidence, c) for twin in twins])
 
 
 def walk(log: Log, agent: Agent, c: float) -> Walk:
@@ -161,6 +175,29 @@ def summarise(rewards: Array, rows: Walk, confidence: float, c: float) -> Evalua
         accepted=int(rows.accepted.sum()),
         clipped=int((c * w > 1.0 + 1e-9).sum()),
         effective=total**2 / squares if squares else 0.0,
+    )
+
+
+def pool(found: Sequence[Evaluation]) -> Evaluation:
+    """One evaluation of several histories of a target."""
+    if len(found) == 1:
+        return found[0]
+
+    def together(estimates: Sequence[Estimate]) -> Estimate:
+        values = np.array([each.value for each in estimates])
+        halves = np.array([each.high - each.value for each in estimates])
+        between = (_quantile(found[0].confidence) * values.std(ddof=1)) ** 2
+        mean = float(values.mean())
+        half = math.sqrt(float((halves**2).mean()) + (1 + 1 / len(values)) * between)
+        return Estimate(estimates[0].name, mean, mean - half, mean + half)
+
+    return replace(
+        found[0],
+        **{name: together([getattr(each, name) for each in found]) for name in POOLED},
+        accepted=round(sum(each.accepted for each in found) / len(found)),
+        clipped=math.ceil(sum(each.clipped for each in found) / len(found)),
+        effective=sum(each.effective for each in found) / len(found),
+        histories=len(found),
     )
 
 

@@ -79,6 +79,8 @@ class Log:
 
 def read_log(path: str | Path, bandit: str | None = None) -> Log:
     """The log of one bandit, which must be named if the file has several."""
+    if not Path(path).exists():
+        raise InputError(f"a log must be a file; there is no file {path}")
     names: set[str] = set()
     decisions: dict[Key, Logged | str] = {}
     rewards: dict[Key, float] = {}

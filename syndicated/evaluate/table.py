@@ -26,10 +26,19 @@ def print_evaluations(console: Console, title: str, log: Log, found: Mapping[str
         table.add_row("", "IPS", *_cells(each.ips), "", "")
         table.add_row("", "DR less the log", *_cells(each.gain), "", "", end_section=True)
     console.print(table)
+    console.print(_about(first), highlight=False, soft_wrap=True)
     console.print(f"Left out: {log.left_out}.", highlight=False)
     for label, each in found.items():
         for warning in each.warnings:
             console.print(f"Warning, {label}: {warning}.", highlight=False, soft_wrap=True)
+
+
+def _about(found: Evaluation) -> str:
+    """What the estimates are about."""
+    about = f"Each is about the target's own first rounds, as many as were accepted; the log had {found.rounds:,}."
+    if found.histories == 1:
+        return f"{about}\nOne history of each target: another --seed, or more --histories, shows how much it matters."
+    return f"{about}\nMeans over {found.histories} histories of each target; the intervals include how far they differ."
 
 
 def _cells(estimate: Estimate) -> tuple[str, str]:

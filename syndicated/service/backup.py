@@ -44,6 +44,9 @@ def backup(address: str, file: Path) -> int:
     """Copy a journal into a new file that only its owner may read; how many events. The file is whole or not there."""
     if file.exists():
         raise InputError(f"a backup must go into a new file; there is a {file}")
+    journal = address.removeprefix("sqlite:")
+    if (journal != address or ":" not in address) and not Path(journal).exists():
+        raise InputError(f"a backup must be of a journal; there is no file {journal}")
     with closing(open_store(address, read_only=True)) as source:
         file.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".backup-", dir=file.parent) as folder:

@@ -13,7 +13,7 @@ import numpy as np
 
 from syndicated.environments import ENVIRONMENTS
 from syndicated.environments.base import Environment, Round
-from syndicated.errors import InputError, SyndicatedError, check_count
+from syndicated.errors import InputError, SyndicatedError, check_count, check_number
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import build
@@ -23,7 +23,9 @@ from syndicated.types import Array
 if TYPE_CHECKING:
     from syndicated.service.client import AsyncClient
 
-KEY = "SYNDICATED_KEY"
+KEY, URL = "SYNDICATED_KEY", "SYNDICATED_URL"
+HERE = "http://127.0.0.1:8000"
+CLEAR = "\r\x1b[K"  # what empties the line of a terminal
 MOST_ROUNDS, MOST_AT_ONCE = 1_000_000, 64
 
 
@@ -54,12 +56,15 @@ class Tally:
 def add_command(commands: Any) -> None:
     """Add `simulate`."""
     play = commands.add_parser("simulate", help="play a simulated world against a running service")
-    play.add_argument("--url", default="http://127.0.0.1:8000", help="of the service (default http://127.0.0.1:8000)")
+    play.add_argument("--url", default=os.environ.get(URL, HERE), help=f"of the service (default: {URL}, or {HERE})")
     play.add_argument("--key", default=os.environ.get(KEY), help=f"a key with the scope admin (default: {KEY})")
     play.add_argument("--bandit", metavar="NAME", help="made if there is none (default: simulated-ENVIRONMENT)")
     play.add_argument("--environment", default="Linear")
+    play.add_argument("--arms", type=int, help="in a round (default: as many as the environment has)")
     play.add_argument("--policy", default="LinUCB", help="of a new bandit")
     play.add_argument("--tuner", default="Consensus", help="of a new bandit")
+    play.add_argument("--log", choices=["chosen", "all"], help="whose features it logs; `evaluate` needs those of all")
+    play.add_argument("--floor", type=float, help="the share of its decisions that play any arm")
     play.add_argument("--rounds", type=int, default=1000, help="default 1000")
     play.add_argument("--delay", type=int, default=0, help="after how many rounds a reward is sent (default 0)")
     play.add_argument("--concurrency", type=int, default=1, help="rounds that are played at once (default 1)")
@@ -74,10 +79,10 @@ def run(options: argparse.Namespace) -> None:
     rounds = _at_most("--rounds", check_count("--rounds", options.rounds), MOST_ROUNDS)
     check_count("--delay", options.delay, low=0)
     _at_most("--concurrency", check_count("--concurrency", options.concurrency), MOST_AT_ONCE)
-    world = find(ENVIRONMENTS, options.environment)
-    name = options.bandit or f"simulated-{world.__name__.lower()}"
-    tally = asyncio.run(_simulate(options, build(ENVIRONMENTS, {"name": world.__name__}), name, rounds))
-    print(f"{tally.line()}\ndashboard: {options.url.rstrip('/')}/bandits/{name}")
+    arms = {} if options.arms is None else {"arms": options.arms}
+    world = build(ENVIRONMENTS, {"name": options.environment, **arms})
+    name = options.bandit or f"simulated-{type(world).__name__.lower()}"
+    asyncio.run(_simulate(options, world, name, rounds))
 
 
 def _at_most(what: str, value: int, most: int) -> int:
@@ -86,34 +91,51 @@ def _at_most(what: str, value: int, most: int) -> int:
     return value
 
 
-async def _simulate(options: argparse.Namespace, world: Environment, name: str, rounds: int) -> Tally:
-    from syndicated.service.client import AsyncClient
+async def _simulate(options: argparse.Namespace, world: Environment, name: str, rounds: int) -> None:
+    from syndicated.service.client import AsyncClient, Unavailable
 
+    play = world.rounds(check_count("--seed", options.seed, low=0), rounds)
+    wanted = _wanted(options, world)
+    agent = {
+        "policy": {"name": find(POLICIES, options.policy).__name__},
+        "tuner": {"name": find(TUNERS, options.tuner).__name__},
+    }
     async with AsyncClient(options.url, options.key) as client:
-        spec = {
-            "features": {"kind": "vector", "dim": world.dim},
-            "policy": {"name": find(POLICIES, options.policy).__name__},
-            "tuner": {"name": find(TUNERS, options.tuner).__name__},
-        }
-        await _make(client, name, spec)
-        play = world.rounds(check_count("--seed", options.seed, low=0), rounds)
         try:
-            return await _play(client, name, play, world.catalogue(), options, _progress(rounds))
+            await _make(client, name, wanted, agent)
+            tally = await _play(client, name, play, world.catalogue(), options, _progress(rounds))
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
+        except Unavailable as error:
+            raise SyndicatedError(f"{error}; --url is {options.url}") from None
+        finally:
+            if sys.stderr.isatty():
+                print(CLEAR, end="", file=sys.stderr, flush=True)
+        print(f"{tally.line()}\ndashboard: {client.url}/bandits/{name}")
 
 
-async def _make(client: "AsyncClient", name: str, spec: dict[str, Any]) -> None:
+def _wanted(options: argparse.Namespace, world: Environment) -> dict[str, Any]:
+    """What a bandit must have to be played with, also one that is there from before."""
+    wanted: dict[str, Any] = {"features": {"kind": "vector", "dim": world.dim}}
+    if options.log is not None:
+        wanted["log"] = options.log
+    if options.floor is not None:
+        wanted["floor"] = check_number("--floor", options.floor, low=0.0, high=1.0)
+    return wanted
+
+
+async def _make(client: "AsyncClient", name: str, wanted: dict[str, Any], agent: dict[str, Any]) -> None:
     """The bandit, which may be there from before."""
     from syndicated.service.client import Missing
 
     try:
-        found = (await client.get(name))["spec"]["features"]
+        found = (await client.get(name))["spec"]
     except Missing:
-        await client.create(name, spec)
-    else:
-        if found != spec["features"]:
-            raise InputError(f"the bandit {name} must have features {spec['features']}; it has {found}")
+        await client.create(name, wanted | agent)
+        return
+    for part, value in wanted.items():
+        if found[part] != value:
+            raise InputError(f"the bandit {name} must have {part} {value}; it has {found[part]}")
 
 
 async def _play(
@@ -153,10 +175,10 @@ def _progress(rounds: int) -> Callable[[Tally], None]:
     """Ten lines in all; on a terminal one line that is written over, a hundred times."""
     terminal = sys.stderr.isatty()
     every = max(1, rounds // (100 if terminal else 10))
+    start, end = (CLEAR, "") if terminal else ("", "\n")
 
     def show(tally: Tally) -> None:
         if tally.rounds % every == 0:
-            more = terminal and tally.rounds + every <= rounds
-            print(f"{chr(13) * terminal}{tally.line()}", end="" if more else "\n", file=sys.stderr, flush=True)
+            print(f"{start}{tally.line()}", end=end, file=sys.stderr, flush=True)
 
     return show

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from syndicated.policies import POLICIES
+from syndicated.registry import find
 from syndicated.service.api import By, Decided, Spec
 from syndicated.service.bandit import COUNTED, Bandit
 from syndicated.service.history import FIXED, History, mean_and_error
 from syndicated.service.state import Record, State, decode
 from syndicated.store import Event
+from syndicated.tuners import TUNERS
 from syndicated.types import Array, Params
 
 WIDE = 1.96  # standard errors on each side of a mean that has a 95% band
@@ -24,6 +27,10 @@ WHO: dict[By, str] = {
     "holdout": "hold-out: the fallback",
     "fallback": "switched off: the fallback",
     "caller": "the caller",
+}
+MEANINGS = {
+    "boldness": "how far the model explores, in standard errors of what it expects",
+    "stride": "how far the model moves with what it learns, in Newton steps",
 }
 RUN: tuple[By, ...] = ("agent", "warmup", "floor")  # what a bandit plays where it is not held out
 
@@ -80,8 +87,8 @@ def line(bandit: Bandit, last: float | None) -> Line:
     history, spec = bandit.history, bandit.spec
     return Line(
         name=bandit.name,
-        policy=str(spec.policy["name"]),
-        tuner=str(spec.tuner["name"]),
+        policy=find(POLICIES, spec.policy["name"]).__name__,
+        tuner=find(TUNERS, spec.tuner["name"]).__name__,
         mode=spec.mode,
         retired=bandit.retired,
         decisions=history.count,
@@ -116,6 +123,11 @@ class Curves:
         best = int(np.argmax(self.p[-1]))
         alike = np.ptp(self.p[-1]) < 1e-9
         return "all alike" if alike else self.labels[best], float(self.p[-1, best])
+
+    @property
+    def meaning(self) -> str | None:
+        """What a hyper-parameter in natural units is a multiple of."""
+        return MEANINGS.get(self.name)
 
 
 def table(bandit: Bandit) -> Array:
@@ -302,8 +314,8 @@ def settings(bandit: Bandit) -> list[tuple[str, str]]:
     spec = bandit.spec
     return [
         ("Features", _part(spec.features, "kind")),
-        ("Policy", _part(spec.policy)),
-        ("Tuner", _part(spec.tuner)),
+        ("Policy", _part({**spec.policy, "name": find(POLICIES, spec.policy["name"]).__name__})),
+        ("Tuner", _part({**spec.tuner, "name": find(TUNERS, spec.tuner["name"]).__name__})),
         ("Space", _space(bandit)),
         ("Seed", str(spec.seed)),
         ("Range of rewards", f"{spec.rewards[0]:g} to {spec.rewards[1]:g}" if spec.rewards else "not limited"),
@@ -313,8 +325,8 @@ def settings(bandit: Bandit) -> list[tuple[str, str]]:
         ("Learned", "when activated" if spec.deferred else "when the reward comes"),
         ("Mode", _MODES[spec.mode]),
         ("Fallback", _fallback(spec)),
-        ("Hold-out", f"{spec.holdout:.4g} of the decisions"),
-        ("Floor of random arms", f"{spec.floor:.4g} of the decisions"),
+        ("Hold-out", _of_the_decisions(spec.holdout)),
+        ("Floor of random arms", _of_the_decisions(spec.floor)),
         ("Features in the log", "of all arms" if spec.log == "all" else "of the chosen arm"),
         ("Decisions are kept for", "ever" if spec.retention is None else duration(spec.retention)),
     ]
@@ -331,6 +343,10 @@ _MODES = {
 def _part(part: Mapping[str, Any], head: str = "name") -> str:
     more = ", ".join(f"{name} = {value}" for name, value in part.items() if name != head)
     return f"{part[head]} ({more})" if more else str(part[head])
+
+
+def _of_the_decisions(part: float) -> str:
+    return f"{percent(part)} of the decisions" if part else "none"
 
 
 def _space(bandit: Bandit) -> str:
@@ -384,6 +400,7 @@ class Explained:
     alike: tuple[int, int] | None
     bars: list[Bar]
     same_scale: bool
+    unlearned: bool
     deferred: bool
     old: bool
     about: list[tuple[float, str]]
@@ -406,6 +423,7 @@ def explained(bandit: Bandit, record: Record) -> Explained:
         alike=alike(decided),
         bars=bars,
         same_scale=all(math.isclose(b.predicted, b.plain, rel_tol=1e-6, abs_tol=1e-9) for b in bars),
+        unlearned=decided.version == decided.epoch,
         deferred=decided.deferred,
         old=decided.epoch != bandit.epoch,
         about=[(about.at, happened(about, decided.by)) for about in record.about],

@@ -2,13 +2,14 @@
 
 import asyncio
 import atexit
+import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from types import NoneType, TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack, get_args
 
 import httpx
 
@@ -48,6 +49,11 @@ class _Common:
         self._open = True
 
     @property
+    def url(self) -> str:
+        """The address of the service."""
+        return self._calls.url
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many calls were repeated, default arms played and their rewards dropped; rewards sent, refused, lost."""
         return dict(self._calls.counts)
@@ -75,6 +81,7 @@ def _blocking(verb: Callable[Concatenate[Calls, P], Flow[T]]) -> Callable[Concat
     def call(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return client._run(verb(client._calls, *args, **kwargs))
 
+    _sign(call, verb)
     return call
 
 
@@ -87,7 +94,17 @@ def _awaited(
     async def call(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await client._run(verb(client._calls, *args, **kwargs))
 
+    _sign(call, verb)
     return call
+
+
+def _sign(call: Callable[..., object], verb: Callable[..., object]) -> None:
+    """Let `help` and others who look see what a verb gives, instead of the flow that leads there."""
+    signature = inspect.signature(verb)
+    gives = get_args(signature.return_annotation)[-1]
+    gives = None if gives is NoneType else gives
+    call.__dict__["__signature__"] = signature.replace(return_annotation=gives)
+    call.__annotations__ = {**call.__annotations__, "return": gives}
 
 
 class Client(_Common):

@@ -5,6 +5,7 @@ that came instead, and returns what was asked for. Whoever runs flows decides ho
 """
 
 import email.utils
+import math
 import random
 import threading
 import time
@@ -61,7 +62,7 @@ class Wire:
             raise InputError(f"url must begin with http:// or https://; got {shorten(url)}")
         if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key:
             raise InputError("key must be the text of a key, syn_...; got something else")
-        self.url, self.headers = url.rstrip("/"), {"authorization": f"Bearer {key}"}
+        self.url, self.headers = url.rstrip("/").removesuffix("/v1"), {"authorization": f"Bearer {key}"}
         self.timeout = check_number("timeout", timeout, low=SHORTEST)
         self.retries = check_count("retries", retries, low=0)
         self.patience = check_number("patience", patience, low=0.0)
@@ -117,10 +118,25 @@ def of_bandit(name: str) -> str:
 
 
 def encode(thing: Any) -> bytes:
+    """As JSON, which has no word for a number that is not finite: such a one is refused, not sent as null."""
     try:
-        return msgspec.json.encode(thing, enc_hook=plain)
+        text = msgspec.json.encode(thing, enc_hook=plain)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"a request must be what JSON can say; {error}") from None
+    if b"null" in text:
+        _check_finite(msgspec.to_builtins(thing, enc_hook=plain), "")
+    return text
+
+
+def _check_finite(thing: Any, path: str) -> None:
+    if isinstance(thing, float) and not math.isfinite(thing):
+        raise InputError(f"{path} must be a finite number; got {thing}")
+    if isinstance(thing, dict):
+        for name, value in thing.items():
+            _check_finite(value, f"{path}.{name}" if path else str(name))
+    elif isinstance(thing, list | tuple):
+        for place, value in enumerate(thing):
+            _check_finite(value, f"{path}[{place}]")
 
 
 def plain(thing: Any) -> Any:

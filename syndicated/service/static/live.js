@@ -54,9 +54,9 @@
         replace(text);
         shown = text;
       }
-      say("Live", false);
+      say("Following", false);
     } catch {
-      say("The server does not answer; this is what it said last. Trying again.", true);
+      say("Not following: the service does not answer. This is what it said last; trying again.", true);
     }
     busy = false;
     timer = setTimeout(refresh, EVERY);
@@ -64,5 +64,5 @@
 
   document.addEventListener("visibilitychange", refresh);
   timer = setTimeout(refresh, EVERY);
-  say("Live", false);
+  say("Following", false);
 })();
