@@ -23,7 +23,7 @@ Rubin, *Multiple imputation for nonresponse in surveys*, Wiley 1987.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -191,9 +191,10 @@ def pool(found: Sequence[Evaluation]) -> Evaluation:
         half = math.sqrt(float((halves**2).mean()) + (1 + 1 / len(values)) * between)
         return Estimate(estimates[0].name, mean, mean - half, mean + half)
 
+    pooled: dict[str, Any] = {name: together([getattr(each, name) for each in found]) for name in POOLED}
     return replace(
         found[0],
-        **{name: together([getattr(each, name) for each in found]) for name in POOLED},
+        **pooled,
         accepted=round(sum(each.accepted for each in found) / len(found)),
         clipped=math.ceil(sum(each.clipped for each in found) / len(found)),
         effective=sum(each.effective for each in found) / len(found),
