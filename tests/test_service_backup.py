@@ -43,7 +43,7 @@ def _events(store: Store, upto: int) -> list[Event]:
 
 
 @pytest.mark.parametrize(("of", "to"), [("sqlite", "sqlite"), ("sqlite", "postgres"), ("postgres", "sqlite")])
-def test_a_backup_of_a_busy_service_is_restored_as_it_was(
+def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
     of: str, to: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     def address(kind: str, name: str) -> str:

@@ -222,7 +222,7 @@ def test_a_decision_and_its_reward(make: Make, server: Service, bandit: str) -> 
     assert rewards_of(server, bandit) == [1.0]
 
 
-def test_without_a_service_the_default_arm_is_played_and_its_reward_is_dropped_quietly(
+def test_expectation_25_without_a_service_the_default_arm_is_played_and_its_reward_is_dropped_quietly(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     line, time_ = Line(), Time()
@@ -318,7 +318,7 @@ def test_a_retry_after_that_says_nothing_is_not_followed(make: Make, bandit: str
     play(lambda: make(line, time_, retries=4), scenario)
 
 
-def test_patience_ends_before_the_retries_do(make: Make) -> None:
+def test_expectation_25_patience_ends_before_the_retries_do(make: Make) -> None:
     line, time_ = Line(), Time()
     line.cut = True
 
@@ -331,7 +331,7 @@ def test_patience_ends_before_the_retries_do(make: Make) -> None:
     play(lambda: make(line, time_, retries=1000, patience=5), scenario)
 
 
-def test_a_lost_reply_is_asked_for_again_and_is_the_same_decision_once(
+def test_expectation_25_a_lost_reply_is_asked_for_again_and_is_the_same_decision_once(
     make: Make, server: Service, bandit: str
 ) -> None:
     line = Line()
@@ -360,7 +360,9 @@ def test_the_callers_event_id_names_the_decision(make: Make, bandit: str) -> Non
 
 
 @pytest.mark.usefixtures("quick")
-def test_rewards_survive_an_outage_and_arrive_once_and_in_order(make: Make, server: Service, bandit: str) -> None:
+def test_expectation_25_rewards_survive_an_outage_and_arrive_once_and_in_order(
+    make: Make, server: Service, bandit: str
+) -> None:
     line = Line()
     values = [0.0, 1.0, 0.25, 0.75, 0.5]
 

@@ -20,7 +20,7 @@ import httpx
 import numpy as np
 import psutil
 import pytest
-from conftest import Server as Database
+from database import Server as Database
 
 from syndicated.service.state import State
 from syndicated.store import Store, open_store

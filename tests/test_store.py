@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from conftest import Server
+from database import Server
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -453,7 +453,7 @@ def test_a_migration_that_fails_changes_nothing(
 # SQLite
 
 
-def test_a_stored_journal_of_schema_1_opens(tmp_path: Path, journals: Journals) -> None:
+def test_expectation_23_a_stored_journal_of_schema_1_opens(tmp_path: Path, journals: Journals) -> None:
     """The file was made once: `store = open_store(str(STORED)); _write_stored(store); store.close()`."""
     file = tmp_path / "stored.db"
     shutil.copy(STORED, file)
