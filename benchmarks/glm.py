@@ -47,7 +47,7 @@ class Refitted(UCBGLM):
 
     def refit(self, lam: float) -> None:
         n = self.model.count
-        fit(self.X[:n], self.y[:n], lam, self.fits[np.searchsorted(self._lams, lam)])
+        fit(self.X[:n], self.y[:n], lam, self.fits[[prior.lam for prior in self.model.priors].index(lam)])
 
 
 def policy(cls: type[UCBGLM]) -> UCBGLM:

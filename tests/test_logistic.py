@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from syndicated import UCBGLM
+from syndicated import UCBGLM, Agent
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array, Params
 
@@ -82,7 +82,7 @@ def by_scipy(X: Array, y: Array, ridge: float) -> Array:
     def jac(theta: Array, *_: object) -> Array:
         return stable_gradient(X, y, ridge, theta)
 
-    found = minimize(plain_loss, np.zeros(DIM), (X, y, ridge), method="BFGS", jac=jac, options={"gtol": 1e-7})
+    found = minimize(plain_loss, np.zeros(X.shape[1]), (X, y, ridge), method="BFGS", jac=jac, options={"gtol": 1e-7})
     return np.asarray(found.x)
 
 
@@ -154,3 +154,61 @@ def test_a_fit_that_was_not_kept_is_the_same_optimum(ridge: Ridge) -> None:
     for lam in LAMS:
         theta = policy.scores(np.eye(DIM), [{"alpha": 0.0, "lam": lam}], Stream(0, POLICY))[0]
         assert abs(plain_gradient(X, y, penalty(ridge, lam), theta)).max() <= 1.001e-6
+
+
+@both_modes
+def test_the_intercept_in_use_is_the_one_under_which_recent_rewards_were_likelier(ridge: Ridge) -> None:
+    X = features()
+    y = np.concatenate([noisy(X[:40]), zeros(X[40:80]), ones(X[80:])])
+    tables = {0.0: X, 1.0: np.hstack([X, np.ones((ROUNDS, 1))])}
+    likelihoods = dict.fromkeys(tables, 0.0)
+    policy = UCBGLM(dim=DIM, ridge=ridge)
+    policy.prepare([{"boldness": 1.0, "lam": 0.5}])
+    used = []
+    for n, reward in enumerate(y.tolist()):
+        for intercept, table in tables.items():
+            p = 1 / (1 + math.exp(-table[n] @ by_scipy(table[:n], y[:n], penalty(ridge, 0.5))))
+            likelihoods[intercept] = 0.999 * likelihoods[intercept] + math.log(p if reward else 1 - p)
+        policy.learn(X[n], reward, {})
+        np.testing.assert_allclose(policy.likelihoods, list(likelihoods.values()), rtol=1e-4)
+        if n > 0:
+            used.append(policy.theory(n, {"boldness": 1.0, "lam": 0.5})["intercept"])
+            assert used[-1] == max(likelihoods, key=lambda intercept: likelihoods[intercept])
+    assert len(set(used)) == 2
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_without_its_intercept_a_policy_plays_as_one_that_has_none(prepared: bool) -> None:
+    X = features()
+    both, none = UCBGLM(dim=DIM), UCBGLM(dim=DIM, intercept=False)
+    for policy in (both, none):
+        policy.prepare([{"boldness": 1.0}] if prepared else [])
+        for x, reward in zip(X, noisy(X), strict=True):
+            policy.learn(x, float(reward), {})
+    point = {"alpha": 0.7, "lam": 1.0, "intercept": 0.0}
+    got, expected = (policy.scores(X[:9], [point], Stream(0, POLICY)) for policy in (both, none))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=distance(1.0))
+    np.testing.assert_allclose(both.predict(X[:9], point), none.predict(X[:9], point), rtol=0, atol=distance(1.0))
+
+
+def test_points_with_an_alpha_keep_the_policys_intercept() -> None:
+    for intercept in (True, False):
+        policy = UCBGLM(dim=DIM, intercept=intercept)
+        policy.prepare(POINTS)
+        assert [prior.intercept for prior in policy.model.priors] == [intercept] * len(LAMS)
+        assert policy.theory(3, POINTS[0]) == {**POINTS[0], "intercept": intercept}
+
+
+def test_an_agent_with_a_catalogue_goes_on_from_a_state_to_the_bit() -> None:
+    X = features()[:8]
+    agents = [Agent(UCBGLM(dim=DIM), seed=3, catalogue=X) for _ in range(2)]
+    y, intercepts = noisy(features()), set()
+    for t in range(ROUNDS):
+        if t == ROUNDS // 2:
+            agents[1].restore(agents[0].state())
+        for agent in agents if t >= ROUNDS // 2 else agents[:1]:
+            decision = agent.decide(range(8))
+            agent.learn(decision, y[t])
+            intercepts.add(decision.params["intercept"])
+    assert agents[0].state() == agents[1].state()
+    assert intercepts == {0.0, 1.0}

@@ -2,6 +2,8 @@
 
     minimise  Σ [log(1 + e^(x'theta)) - y x'theta] + (ridge/2) |theta|²
 
+Only the first `free` entries of theta are fitted; the others stay 0.
+
 One observation moves the optimum little. So the first step needs no pass over the data (the gradient is the
 last one plus the new observation's), the inverse Hessian is carried along by a rank-one update and corrected by what
 each step shows of it (BFGS), and a pass is needed only to see that the gradient has vanished: two or three in all.
@@ -13,8 +15,8 @@ import math
 import numpy as np
 
 from syndicated.compiled import compiled
-from syndicated.policies._kernels import update_inverse
-from syndicated.types import Array
+from syndicated.policies._kernels import RECENT, update_inverse
+from syndicated.types import Array, Ints
 
 TOLERANCE = 1e-6  # of the gradient's largest entry
 QUICK_STEPS = 8  # steps with the carried inverse before the Hessian is computed anew
@@ -30,24 +32,29 @@ def sigmoid(z: float) -> float:
     return e / (1.0 + e)
 
 
-@compiled("f8[::1](f8[:,::1], f8[::1], f8, f8[::1])")
-def gradient(X: Array, y: Array, ridge: float, theta: Array) -> Array:
-    """Σ x (sigmoid(x'theta) - y) + ridge theta."""
+@compiled("f8[::1](f8[:,::1], f8[::1], f8, f8[::1], i8)")
+def gradient(X: Array, y: Array, ridge: float, theta: Array, free: int) -> Array:
+    """Σ x (sigmoid(x'theta) - y) + ridge theta, in the free entries."""
     error = X @ theta
     for s in range(len(y)):
         error[s] = sigmoid(error[s]) - y[s]
-    return error @ X + ridge * theta
+    g: Array = error @ X + ridge * theta
+    g[free:] = 0.0
+    return g
 
 
-@compiled("f8[:,::1](f8[:,::1], f8, f8[::1])")
-def hessian(X: Array, ridge: float, theta: Array) -> Array:
-    """Σ x x' sigmoid'(x'theta) + ridge I."""
+@compiled("f8[:,::1](f8[:,::1], f8, f8[::1], i8)")
+def hessian(X: Array, ridge: float, theta: Array, free: int) -> Array:
+    """Σ x x' sigmoid'(x'theta) + ridge I, with nothing between the free entries and the others."""
     z = X @ theta
     weighted = X.copy()
     for s in range(len(X)):
         p = sigmoid(z[s])
         weighted[s] *= p * (1.0 - p)
-    return X.T @ weighted + ridge * np.eye(len(theta))
+    H: Array = X.T @ weighted + ridge * np.eye(len(theta))
+    H[:free, free:] = 0.0
+    H[free:, :free] = 0.0
+    return H
 
 
 @compiled("f8(f8[:,::1], f8[::1], f8, f8[::1])")
@@ -72,11 +79,11 @@ def _largest(v: Array) -> float:
     return largest
 
 
-@compiled("void(f8[:,::1], f8[::1], f8, f8[::1], f8[::1], f8[:,::1])")
-def newton(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Array) -> None:
+@compiled("void(f8[:,::1], f8[::1], f8, i8, f8[::1], f8[::1], f8[:,::1])")
+def newton(X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, inverse: Array) -> None:
     """Fit in place by full Newton steps, halved while the loss would rise; leaves gradient and inverse behind."""
-    g[:] = gradient(X, y, ridge, theta)
-    inverse[:] = invert(hessian(X, ridge, theta))
+    g[:] = gradient(X, y, ridge, theta, free)
+    inverse[:] = invert(hessian(X, ridge, theta, free))
     value = loss(X, y, ridge, theta)
     for _ in range(NEWTON_STEPS):
         if _largest(g) <= TOLERANCE:
@@ -88,9 +95,9 @@ def newton(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Ar
             lower = loss(X, y, ridge, theta - step)
         theta -= step
         value = lower
-        g[:] = gradient(X, y, ridge, theta)
+        g[:] = gradient(X, y, ridge, theta, free)
         if _largest(g) > TOLERANCE:
-            inverse[:] = invert(hessian(X, ridge, theta))
+            inverse[:] = invert(hessian(X, ridge, theta, free))
 
 
 @compiled("void(f8[:,::1], f8[::1], f8[::1])")
@@ -105,10 +112,11 @@ def correct(inverse: Array, step: Array, change: Array) -> None:
                 inverse[i, j] += (stretch * step[i] * step[j] - u[i] * step[j] - step[i] * u[j]) / product
 
 
-@compiled("void(f8[:,::1], f8[::1], f8, f8[::1], f8[::1], f8[:,::1])")
-def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Array) -> None:
+@compiled("void(f8[:,::1], f8[::1], f8, i8, f8[::1], f8[::1], f8[:,::1])")
+def refit(X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, inverse: Array) -> None:
     """Fit in place after the last row of X was added to what theta, g and inverse stand for."""
-    x = X[len(y) - 1]
+    x = X[len(y) - 1].copy()
+    x[free:] = 0.0
     p = sigmoid(np.dot(x, theta))
     g += (p - y[len(y) - 1]) * x
     update_inverse(inverse, math.sqrt(p * (1.0 - p)) * x, 1.0)
@@ -116,17 +124,22 @@ def refit(X: Array, y: Array, ridge: float, theta: Array, g: Array, inverse: Arr
     for _ in range(QUICK_STEPS):
         step, last = -(inverse @ g), g.copy()
         theta += step
-        g[:] = gradient(X, y, ridge, theta)
+        g[:] = gradient(X, y, ridge, theta, free)
         if _largest(g) <= TOLERANCE:
             return
         correct(inverse, step, g - last)
     if _largest(g) > size:
         theta[:] = before
-    newton(X, y, ridge, theta, g, inverse)
+    newton(X, y, ridge, free, theta, g, inverse)
 
 
-@compiled("void(f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,:,::1])")
-def refit_all(X: Array, y: Array, ridges: Array, thetas: Array, gradients: Array, inverses: Array) -> None:
-    """`refit` for every penalty."""
+@compiled("void(f8[:,::1], f8[::1], f8[::1], i8[::1], f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1])")
+def refit_all(
+    X: Array, y: Array, ridges: Array, frees: Ints, thetas: Array, gradients: Array, inverses: Array, likelihoods: Array
+) -> None:
+    """`refit` for every row, after the new reward's log-likelihood was added to what the row's lately were."""
+    x, reward = X[len(y) - 1], y[len(y) - 1]
     for row in range(len(ridges)):
-        refit(X, y, ridges[row], thetas[row], gradients[row], inverses[row])
+        z = np.dot(x, thetas[row])
+        likelihoods[row] = RECENT * likelihoods[row] + reward * z - max(z, 0.0) - math.log1p(math.exp(-abs(z)))
+        refit(X, y, ridges[row], frees[row], thetas[row], gradients[row], inverses[row])

@@ -119,10 +119,15 @@ class Ridge(Learner):
         """The row with the most evidence among those whose prior has the given values."""
         if len(given) == 1 and self.priors and "boldness" in given:
             return evidence(self.tallies, self.count)
+        rows = self.like(given)
+        return rows[evidence(self.tallies[rows], self.count)]
+
+    def like(self, given: Params) -> list[int]:
+        """The rows whose prior has the given values."""
         rows = [row for row, prior in enumerate(self.priors) if prior._asdict().items() >= _prior(given).items()]
         if not rows:
             raise InputError(f"points in natural units must be prepared before the first round; got {dict(given)}")
-        return rows[evidence(self.tallies[rows], self.count)]
+        return rows
 
     def learn(self, x: Array, reward: float) -> None:
         self.count += 1

@@ -137,7 +137,7 @@ class SGDTS(Policy):
         self.count += 1
         if self.count == self.period:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))
-            newton(self.X, self.y, RIDGE, self.start, *rest)
+            newton(self.X, self.y, RIDGE, self.size, self.start, *rest)
             self.theta = self.start.copy()
 
     @property
@@ -160,7 +160,7 @@ class SGDTS(Policy):
         j = self.epoch
         if j == 1:
             return self.theta, self.theta
-        theta = self.theta - eta0 / j * gradient(self.X, self.y, 0.0, self.theta)
+        theta = self.theta - eta0 / j * gradient(self.X, self.y, 0.0, self.theta, self.size)
         distance = float(np.linalg.norm(theta - self.start))
         if distance > RADIUS:
             theta = self.start + RADIUS / distance * (theta - self.start)

@@ -21,7 +21,7 @@ from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import newton, refit_all, sigmoid
 from syndicated.policies._ridge import Prior, RidgePolicy, Rows
 from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -30,7 +30,9 @@ class UCBGLM(RidgePolicy):
 
     `ridge` says what `lam` means in the likelihood: itself ("lam"), or its inverse ("inverse"), which is what
     the paper's experiments ran (scikit-learn's C = lam); in V it is always itself. `boldness` is in units of the
-    rewards' noise, as if the linear space of the scores were that of the rewards: not a standard error.
+    rewards' noise, as if the linear space of the scores were that of the rewards: not a standard error. With it, the
+    likelihood also decides on the intercept of a policy that has one: of the fits with and without it plays the one
+    under which the rewards seen lately were likelier, each predicted from those before it.
 
     >>> policy = UCBGLM(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
@@ -39,7 +41,11 @@ class UCBGLM(RidgePolicy):
     """
 
     ridge: Literal["lam", "inverse"] = "lam"
-    hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12), "lam": (1e-12, 1e12)}
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {
+        "alpha": (0.0, 1e12),
+        "lam": (1e-12, 1e12),
+        "intercept": (0.0, 1.0),
+    }
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
@@ -47,6 +53,7 @@ class UCBGLM(RidgePolicy):
     fits: Array = field(init=False, repr=False)
     gradients: Array = field(init=False, repr=False)
     inverses: Array = field(init=False, repr=False)
+    likelihoods: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.ridge not in ("lam", "inverse"):
@@ -54,23 +61,25 @@ class UCBGLM(RidgePolicy):
         super().__post_init__()
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
-        if "boldness" in given:
-            lam = given.get("lam", 1.0)
-            row = self.model.likeliest({"lam": lam})
-            return {"alpha": given["boldness"] * self.model.noise(row), "lam": lam}
         params = super().theory(t, given)
-        return {"alpha": params["alpha"], "lam": params["lam"]}
+        return {name: params[name] for name in self.hyper}
+
+    def estimate(self, given: Params) -> dict[str, float]:
+        rows = self.model.like({"lam": 1.0, **given})
+        row = max(reversed(rows), key=self.likelihoods.__getitem__)  # of equals the last, which has an intercept
+        return {"alpha": given["boldness"] * self.model.noise(row), **self.model.priors[row]._asdict()}
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
-        self.X, self.y = np.zeros((0, self.size)), np.zeros(0)
-        self.fits, self.gradients, self.inverses = self._fit(self._lams)
+        self.X, self.y, self.likelihoods = np.zeros((0, self.size)), np.zeros(0), np.zeros(len(self.model.priors))
+        self.fits, self.gradients, self.inverses = self._fit(self.model.priors)
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        return self.optimistic(arms, points, self.rows(points), self._thetas(points))
+        return self.optimistic(arms, points, *self._fitted(points))
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        return np.asarray(expit(dot(self.columns(arms), self._thetas([params])[self.rows([params]).of[0]])))
+        rows, thetas = self._fitted([params])
+        return np.asarray(expit(dot(self.columns(arms), thetas[rows.of[0]])))
 
     def expected(self, score: float) -> float:
         return sigmoid(score)
@@ -83,8 +92,8 @@ class UCBGLM(RidgePolicy):
             self.X = np.concatenate([self.X, np.zeros((more, self.size))])
             self.y = np.concatenate([self.y, np.zeros(more)])
         self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
-        fit = self.fits, self.gradients, self.inverses
-        refit_all(self.X[:n], self.y[:n], self._penalties(self._lams), *fit)
+        fits = self.fits, self.gradients, self.inverses
+        refit_all(self.X[:n], self.y[:n], *self._penalties(self.model.priors), *fits, self.likelihoods)
 
     def misfit(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         wrong = super().misfit(arrays)
@@ -92,29 +101,29 @@ class UCBGLM(RidgePolicy):
             return "y"
         return wrong
 
-    def rows(self, points: Sequence[Params]) -> Rows:
-        return self.model.select([Prior(point["lam"], self.intercept) for point in points])
-
-    @property
-    def _lams(self) -> Array:
-        return np.array([prior.lam for prior in self.model.priors])
-
     def _priors(self, point: Params) -> list[Prior]:
-        return [Prior(point.get("lam", 1.0), self.intercept)]
+        own = (0.0, 1.0) if self.intercept and "boldness" in point else (float(self.intercept),)
+        intercepts = (point["intercept"],) if "intercept" in point else own
+        return [Prior(point.get("lam", 1.0), intercept) for intercept in intercepts]
 
-    def _penalties(self, lams: Array) -> Array:
-        return lams if self.ridge == "lam" else 1.0 / lams
+    def _penalties(self, priors: Sequence[Prior]) -> tuple[Array, Ints]:
+        """The ridge of each prior, and how many entries of theta its fit has."""
+        lams = np.array([prior.lam for prior in priors])
+        frees = np.array([self.dim + prior.intercept for prior in priors], dtype=np.int64)
+        return lams if self.ridge == "lam" else 1.0 / lams, frees
 
-    def _thetas(self, points: Sequence[Params]) -> Array:
-        """The fits, in the order of the rows that `self.rows(points)` names."""
-        lams = [point["lam"] for point in points]
-        kept = set(lams) <= {prior.lam for prior in self.model.priors}
-        return self.fits if kept else self._fit(np.array(lams))[0]
+    def _fitted(self, points: Sequence[Params]) -> tuple[Rows, Array]:
+        """What the model holds for these points, and the fits in the same order."""
+        rows = self.rows(points)
+        if rows.stack is self.model.stack:
+            return rows, self.fits
+        own = float(self.intercept)
+        return rows, self._fit([Prior(point["lam"], point.get("intercept", own)) for point in points])[0]
 
-    def _fit(self, lams: Array) -> tuple[Array, Array, Array]:
-        """Theta, gradient and inverse Hessian for each penalty, from all the data."""
-        n, m, d = self.model.count, len(lams), self.size
+    def _fit(self, priors: Sequence[Prior]) -> tuple[Array, Array, Array]:
+        """Theta, gradient and inverse Hessian for each prior, from all the data."""
+        n, m, d = self.model.count, len(priors), self.size
         fits, gradients, inverses = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
-        for row, ridge in enumerate(self._penalties(lams)):
-            newton(self.X[:n], self.y[:n], ridge, fits[row], gradients[row], inverses[row])
+        for row, (ridge, free) in enumerate(zip(*self._penalties(priors), strict=True)):
+            newton(self.X[:n], self.y[:n], ridge, free, fits[row], gradients[row], inverses[row])
         return fits, gradients, inverses
