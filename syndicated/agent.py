@@ -11,6 +11,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from syndicated.tuners import Consensus, Tuner
 from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params, within
 
 NOTHING: Array = np.empty((0, 0))
+NOBODY: Ints = np.empty(0, dtype=np.int64)
 
 
 class Survey(NamedTuple):
@@ -53,12 +55,32 @@ class Survey(NamedTuple):
 
     def chance(self, arm: int) -> float:
         """The probability of an arm."""
-        return min(1.0, sum(p for played, p in zip(self.played, self.odds, strict=True) if played == arm))
+        return min(1.0, sum([p for played, p in zip(self.played, self.odds, strict=True) if played == arm]))
 
     @property
     def chances(self) -> Array:
         """The probability of every arm."""
         return np.asarray(np.bincount(self.played, self.odds, len(self.scores)), dtype=np.float64)
+
+
+class Panel:
+    """Points put to a policy, each also without exploration; what is asked stays until something is learned."""
+
+    def __init__(self, policy: Policy, round_: int, points: Sequence[Params]) -> None:
+        self.round = round_
+        filled = [policy.theory(round_, point) for point in points]
+        plain = [{**params, **dict.fromkeys(policy.exploring, 0.0)} for params in filled]
+        different = [params for k, params in enumerate(plain) if params not in plain[:k]]
+        self.asked: tuple[Params, ...] = (*filled, *different)
+        self.greedy = [len(filled) + different.index(params) for params in plain]
+        self._odds: list[float] = []
+
+    def odds(self, tuner: Tuner) -> list[float]:
+        """The probability of every point."""
+        if not self._odds:
+            axes = [axis.tolist() for axis in tuner.probabilities()]
+            self._odds = [math.prod(drawn) for drawn in product(*axes)]
+        return self._odds
 
 
 class Agent:
@@ -99,6 +121,9 @@ class Agent:
         self._period = policy.period
         self.choice = Choice({})
         self._open: set[int] = set()
+        self._kept: Panel | None = None
+        self._steady = all(policy.steady(point) for point in self.tuner.points)
+        self._seats: dict[tuple[int, ...], tuple[int, list[int]]] = {}
 
     @property
     def policy(self) -> Policy:
@@ -113,7 +138,7 @@ class Agent:
     def decide(self, arms: npt.ArrayLike) -> Decision:
         """Play one of K arms: the rows of a table of features, or numbers of the catalogue if there is one."""
         decision = self.propose(arms, self.round, self.choice)
-        self.record(decision)
+        self.record(decision.choice)
         self._open.add(decision.round)
         return decision
 
@@ -124,9 +149,9 @@ class Agent:
             return self._explore(arms, round_)
         return self._play(arms, round_, self._choose(round_, choice))
 
-    def record(self, decision: Decision) -> None:
-        """Count a proposed decision: it was carried out."""
-        self.choice = decision.choice or self.choice
+    def record(self, choice: Choice | None) -> None:
+        """Count a proposed decision, made by this choice: it was carried out."""
+        self.choice = choice or self.choice
         self.round += 1
 
     def follow(self, arms: npt.ArrayLike, arm: int) -> Decision:
@@ -140,7 +165,7 @@ class Agent:
         draws = Stream(self.seed, TUNER, self._drawn_in(self.round))
         while decision.arm != arm:
             decision = self._play(arms, self.round, self.tuner.choose(draws))
-        self.record(decision)
+        self.record(decision.choice)
         self._open.add(decision.round)
         return decision
 
@@ -155,6 +180,7 @@ class Agent:
 
     def absorb(self, decision: Decision, reward: float) -> None:
         """Learn a reward whose keeper answers for it: that the decision is of this agent, and had none before."""
+        self._kept = None
         choice = decision.choice
         for policy in self.policies if choice is None else [self.policies[choice.slot]]:
             policy.learn(decision.x, reward, decision.params)
@@ -167,28 +193,36 @@ class Agent:
         K = len(arms)
         if round_ < self.warmup:
             return Survey(self._explore(arms, round_), range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
-        fresh = (round_ - self.warmup) % self._period == 0
         choice = self._choose(round_, choice)
-        policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
-        apart = fresh and len(choice.index) > 1 and len(self.policies) == 1  # an arm's chance then needs all points
-        more = self.tuner.points if apart else ()
-        params = [policy.theory(round_, point) for point in (*(rivals or (choice.params,)), *more)]
-        mine = choice.index[0] if rivals else 0
-        greedy = {**params[mine], **dict.fromkeys(policy.exploring, 0.0)}
-        scores = policy.scores(arms, [*params, greedy], Stream(self.seed, POLICY, self._drawn_in(round_)))
+        policy = self.policies[choice.slot]
+        shared = len(self.policies) == 1
+        panel = self._panel(round_) if shared else Panel(policy, round_, (choice.params,))
+        mine, rivals = self._seat(choice) if shared else (0, [])
+        scores = policy.scores(arms, panel.asked, Stream(self.seed, POLICY, self._drawn_in(round_)))
         played = self._best(arms, scores)
-        asked = len(params) - len(more)
-        decision = self._decision(arms, round_, choice, params[mine], played[:asked], mine)
-        bonus = scores[mine] - scores[-1]
-        if not fresh:
+        others = played[rivals] if rivals else NOBODY
+        decision = self._decision(arms, round_, choice, panel.asked[mine], int(played[mine]), others)
+        bonus = scores[mine] - scores[panel.greedy[mine]]
+        if (round_ - self.warmup) % self._period:
             return Survey(decision, [decision.arm], [1.0], scores[mine], bonus)
-        if rivals and len(choice.index) == 1:
-            return Survey(decision, played[:asked].tolist(), choice.odds, scores[mine], bonus)
-        odds = [1.0]
-        for axis in self.tuner.probabilities():
-            odds = [before * p for before in odds for p in axis.tolist()]
-        arms_played = played[asked:-1] if apart else self.recommend(arms, round_)
-        return Survey(decision, arms_played.tolist(), odds, scores[mine], bonus)
+        odds = choice.odds if rivals and len(choice.index) == 1 else panel.odds(self.tuner)
+        would = played.tolist()[: len(odds)] if shared else self.recommend(arms, round_).tolist()
+        return Survey(decision, would, odds, scores[mine], bonus)
+
+    def _panel(self, round_: int) -> Panel:
+        """All points, as this round asks them."""
+        if self._kept is None or not (self._steady or self._kept.round == round_):
+            self._kept = Panel(self.policy, round_, self.tuner.points)
+        return self._kept
+
+    def _seat(self, choice: Choice) -> tuple[int, list[int]]:
+        """The places of a choice and of its rivals among the tuner's points."""
+        seat = self._seats.get(choice.index)
+        if seat is None:
+            rivals = self.tuner.rivals(choice)
+            seat = self.tuner.points.index(choice.params), [self.tuner.points.index(point) for point in rivals]
+            self._seats[choice.index] = seat
+        return seat
 
     def recommend(self, arms: npt.ArrayLike, round_: int | None = None) -> Ints:
         """The arm that each of the tuner's points would play now (or in that round), given the policy's own draw."""
@@ -239,7 +273,8 @@ class Agent:
         params = [policy.theory(round_, point) for point in rivals or (choice.params,)]
         scores = policy.scores(arms, params, Stream(self.seed, POLICY, self._drawn_in(round_)))
         mine = choice.index[0] if rivals else 0
-        return self._decision(arms, round_, choice, params[mine], self._best(arms, scores), mine)
+        played = self._best(arms, scores)
+        return self._decision(arms, round_, choice, params[mine], int(played[mine]), played)
 
     def _best(self, arms: Arms, scores: Array) -> Ints:
         """The arm that each row of scores plays."""
@@ -247,16 +282,15 @@ class Agent:
         best(played, scores, self._features(arms))
         return played
 
-    def _decision(self, arms: Arms, round_: int, choice: Choice, params: Params, played: Ints, mine: int) -> Decision:
-        """The decision for what one of the points that were asked plays."""
-        arm = int(played[mine])
+    def _decision(self, arms: Arms, round_: int, choice: Choice, params: Params, arm: int, rivals: Ints) -> Decision:
+        """The decision for an arm, given the arms of the rivals; -1 stands for none that could be played."""
         if arm < 0:
             check_features(self._features(arms))
             name = type(self.policies[choice.slot]).__name__
             raise InputError(f"{name} must give finite scores; it did not with {dict(params)}")
         propensity = math.prod(choice.probability)
-        if choice.odds and len(played) > 1:
-            allies = tuple((played == arm).nonzero()[0].tolist())
+        if choice.odds and len(rivals) > 1:
+            allies = tuple((rivals == arm).nonzero()[0].tolist())
             choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
             propensity = choice.propensity if self._period == 1 else propensity
         return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice)
@@ -292,6 +326,7 @@ class Agent:
                 must = f"the array {prefix}{wrong} of a state must have the shape, type and range of this agent's"
                 raise StateError(f"{must}; got {given.dtype} {given.shape} {shorten(given)}")
         self.id, self.round, self.choice, self._open = id_, round_, choice, set(opened.tolist())
+        self._kept = None
         for prefix, learner in self._parts().items():
             learner.restore(shares[prefix])
 

@@ -377,6 +377,26 @@ def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _known_tuners())
+def test_a_survey_is_what_is_proposed_and_keeps_nothing_over_a_reward(name: str) -> None:
+    agent = _known_tuners()[name]
+    for t in range(40):
+        X, twin = _arms(t, K=8), _known_tuners()[name]
+        agent.survey(_arms(t + 100), agent.round, agent.choice)
+        twin.restore(agent.state())
+        last = agent.choice
+        for round_ in (agent.round, agent.round + 1):
+            seen, new = (each.survey(X, round_, last) for each in (agent, twin))
+            assert _what([seen.decision, new.decision]) == 2 * _what([agent.propose(X, round_, last)])
+            last = seen.decision.choice or last
+            assert (seen.played, list(seen.odds)) == (new.played, list(new.odds))
+            assert seen.scores.tobytes() == new.scores.tobytes()
+            assert seen.bonus.tobytes() == new.bonus.tobytes()
+        agent.learn(agent.decide(X), _reward(t))
+        if t == 20:
+            agent.restore(twin.state())
+
+
+@pytest.mark.parametrize("name", _known_tuners())
 def test_following_to_an_arm_is_playing_it_with_a_choice_that_plays_it(name: str) -> None:
     agent = _known_tuners()[name]
     _play(agent, 30)

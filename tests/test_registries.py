@@ -114,6 +114,11 @@ class _ManyDraws(LinTS):
         return np.concatenate([LinTS.scores(self, arms, [point], rng) for point in points])
 
 
+class _NeverChanges(LinUCB):
+    def steady(self, given: Params) -> bool:
+        return True
+
+
 class _WrongStart(LinUCB):
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
@@ -290,6 +295,7 @@ BROKEN: dict[str, type[Any]] = {
     "twin_policies_agree": _Crowd,
     "parameters_of_policies_round_trip": _SwapsArguments,
     "theory_gives_every_hyper_parameter_and_keeps_what_is_given": _ForgetsLam,
+    "steady_points_ask_for_the_same_in_every_round": _NeverChanges,
     "unknown_hyper_parameters_are_refused": _TakesAnything,
     "intercept_is_a_constant_feature": _NoIntercept,
     "predict_ignores_exploration": _PredictsOptimism,

@@ -14,6 +14,7 @@ import pytest
 
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, Problem, RewardRequest, Spec
 from syndicated.service.bandit import leaders, make
+from syndicated.service.batch import Batch
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
 from syndicated.service.state import State, hash_key
@@ -487,6 +488,52 @@ def test_expectation_22_what_is_queued_is_finished_before_the_end(play: Callable
         assert service.engine.bandit("b").history.count == 50
 
     play(test)
+
+
+def test_a_bandit_may_change_while_a_request_waits(play: Callable[[Test], None]) -> None:
+    """Arms are read when a request comes, and it is decided in its turn."""
+
+    async def test(service: Service) -> None:
+        engine, wide = service.engine, {"kind": "vector", "dim": 4}
+        await service.create()
+        await engine.put_arms("", "b", [Arm("r", x=[1.0, 0.0, 0.0])])
+        changed = engine.put_arms("", "b", [Arm("r", x=[0.0, 1.0, 0.0])])
+        registered, own = engine.decide("b", DecideRequest()), engine.decide("b", ASK)
+        wider = engine.update("", "b", {"features": wide})
+        late = engine.decide("b", ASK)
+        await changed
+        record = await engine.decision("b", (await registered).decision_id)
+        assert np.frombuffer(record.decided.x).tolist() == [0.0, 1.0, 0.0]
+        assert (await own).arm in {arm.id for arm in ARMS}
+        with refused(422, "invalid", "registered arm 'r'.x must be a list of 4 numbers"):
+            await wider
+        assert (await late).arm in {arm.id for arm in ARMS}
+        await engine.drop_arm("", "b", "r")
+        wider, late = engine.update("", "b", {"features": wide}), engine.decide("b", ASK)
+        await wider
+        with refused(409, "conflict", "the bandit got other features while this request waited"):
+            await late
+
+    play(test)
+
+
+def test_an_engine_that_fails_within_a_batch_leaves_the_journal_to_others(database: Callable[[], str]) -> None:
+    def die(batch: Batch) -> None:
+        raise SystemExit
+
+    async def test(address: str) -> None:
+        engine, other = Engine(open_store(address)), Engine(open_store(address))
+        engine.start()
+        other.start()
+        with refused(503, "stopped"):
+            await engine.submit(die)
+        assert not engine.ready
+        with refused(503, "stopped"):
+            await engine.look(lambda state: None)
+        await other.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await asyncio.gather(engine.stop(), other.stop())
+
+    asyncio.run(asyncio.wait_for(test(database()), 60))
 
 
 def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:

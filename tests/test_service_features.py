@@ -394,7 +394,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Encoder.of(VECTOR).rows(None, [[1]]), "the arms must have shape (K, 2) with K >= 1; got shape (1, 1)"),
     (
         lambda: Encoder.of(VECTOR).rows(None, [[1, 1e60]]),
-        "features must be at most 1e+50 in size; arm 0, feature 1 is 1e+60",
+        "arms[0].x[1] must be finite and at most 1e+50 in size; got 1e+60",
     ),
     (lambda: Encoder.of(VECTOR).prepare(Arm("a", x=[1, 1e60])), f"arm.x[1] {SIZE} 1e+60"),
     (

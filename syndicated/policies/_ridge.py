@@ -196,6 +196,7 @@ class RidgePolicy(Policy):
         check_number("delta", self.delta, low=1e-300, high=1.0)
         check_number("S", self.S, low=0.0, high=LIMIT)
         check_number("L", self.L, low=0.0, high=LIMIT)
+        self._last: tuple[Sequence[Params], Rows, Array] | None = None
         self.prepare([])
 
     @property
@@ -211,6 +212,9 @@ class RidgePolicy(Policy):
             log = math.log((1 + t * self.L**2 / lam) / self.delta)
             params["alpha"] = self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam)
         return params
+
+    def steady(self, given: Params) -> bool:
+        return "alpha" in given or "boldness" in given
 
     def estimate(self, given: Params) -> dict[str, float]:
         """Boldness in the units of what was learned so far."""
@@ -241,14 +245,23 @@ class RidgePolicy(Policy):
         if params.get("intercept", 0.0) not in (0.0, 1.0):
             raise InputError(f"intercept must be 0 or 1; got {params['intercept']}")
 
-    def optimistic(self, arms: Arms, points: Sequence[Params], rows: Rows, thetas: Array) -> Array:
+    def optimistic(self, arms: Arms, alphas: Array, rows: Rows, thetas: Array) -> Array:
         """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm."""
-        alphas, out = np.array([point["alpha"] for point in points]), np.empty((len(points), len(arms)))
+        out = np.empty((len(alphas), len(arms)))
         if arms.ndim == 2:
             ucb_scores(out, arms, rows.stack, thetas, rows.of, alphas)
         else:
             ucb_scores_by_number(out, arms, self.catalogue, rows.squared, thetas, rows.of, alphas)
         return out
+
+    def asked(self, points: Sequence[Params]) -> tuple[Rows, Array]:
+        """What the model holds for these points, and their alphas; at hand if the same tuple is asked again."""
+        last = self._last
+        if last is not None and last[0] is points and last[1].stack is self.model.stack:
+            return last[1:]
+        found = self.rows(points), np.array([point["alpha"] for point in points])
+        self._last = (points, *found) if isinstance(points, tuple) else None
+        return found
 
     def rows(self, points: Sequence[Params]) -> Rows:
         """What the model holds for these points."""

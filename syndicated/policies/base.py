@@ -59,6 +59,10 @@ class Policy(Learner):
         """Every hyper-parameter at round t (from 0): as given, the others at their theoretical value."""
         raise NotImplementedError
 
+    def steady(self, given: Params) -> bool:
+        """Whether `theory` gives the same in every round until something is learned."""
+        return False
+
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         """Told once, before the first round: the points that will be asked for, to keep what makes them cheap.
 

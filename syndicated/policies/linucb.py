@@ -24,5 +24,5 @@ class LinUCB(RidgePolicy):
     """
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows = self.rows(points)
-        return self.optimistic(arms, points, rows, rows.thetas)
+        rows, alphas = self.asked(points)
+        return self.optimistic(arms, alphas, rows, rows.thetas)

@@ -75,11 +75,12 @@ class UCBGLM(RidgePolicy):
         self.fits, self.gradients, self.inverses = self._fit(self.model.priors)
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        return self.optimistic(arms, points, *self._fitted(points))
+        rows, alphas = self.asked(points)
+        return self.optimistic(arms, alphas, rows, self._fits(rows, points))
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        rows, thetas = self._fitted([params])
-        return np.asarray(expit(dot(self.columns(arms), thetas[rows.of[0]])))
+        rows = self.rows([params])
+        return np.asarray(expit(dot(self.columns(arms), self._fits(rows, [params])[rows.of[0]])))
 
     def expected(self, score: float) -> float:
         return sigmoid(score)
@@ -112,13 +113,12 @@ class UCBGLM(RidgePolicy):
         frees = np.array([self.dim + prior.intercept for prior in priors], dtype=np.int64)
         return lams if self.ridge == "lam" else 1.0 / lams, frees
 
-    def _fitted(self, points: Sequence[Params]) -> tuple[Rows, Array]:
-        """What the model holds for these points, and the fits in the same order."""
-        rows = self.rows(points)
+    def _fits(self, rows: Rows, points: Sequence[Params]) -> Array:
+        """The fits for these points, in the order of what the model holds for them."""
         if rows.stack is self.model.stack:
-            return rows, self.fits
+            return self.fits
         own = float(self.intercept)
-        return rows, self._fit([Prior(point["lam"], point.get("intercept", own)) for point in points])[0]
+        return self._fit([Prior(point["lam"], point.get("intercept", own)) for point in points])[0]
 
     def _fit(self, priors: Sequence[Prior]) -> tuple[Array, Array, Array]:
         """Theta, gradient and inverse Hessian for each prior, from all the data."""

@@ -19,8 +19,9 @@ from syndicated.service.api import (
     explained,
 )
 from syndicated.service.bandit import Bandit, make
+from syndicated.service.batch import Batch
 from syndicated.service.features import Arm
-from syndicated.service.runner import Batch, Runner, T
+from syndicated.service.runner import Runner, T
 from syndicated.service.state import ADMIN, SERVICE, State, hash_key
 from syndicated.store import Event
 

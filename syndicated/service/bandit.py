@@ -20,8 +20,9 @@ from syndicated.errors import InputError, check_number, check_range, shorten
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.service.api import By, ChoiceRecord, Decided, DecideRequest, Spec, TopArm
-from syndicated.service.features import Arm, Encoder, Prepared
+from syndicated.service.features import Arm, Encoder
 from syndicated.service.history import History
+from syndicated.service.shelf import Offer, Shelf
 from syndicated.spec import build
 from syndicated.statefile import pack, unpack
 from syndicated.store import Event
@@ -48,18 +49,17 @@ class Bandit:
 
     def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
         self.id, self.name, self.retired = id_, name, False
-        self.arms: dict[str, Arm] = {}
         self.version = self.closed = epoch
         self.scanned, self.behind, self.pruned = 0, False, -math.inf  # where this process stands with its chores
         self.lates = 0
-        self._start(spec, epoch)
+        self._start(spec, epoch, ())
 
-    def _start(self, spec: Spec, epoch: int) -> None:
+    def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm]) -> None:
         """Begin an epoch: an empty model of this spec."""
         self.spec, self.epoch = spec, epoch
-        self.encoder, self.agent = make(spec)
+        encoder, self.agent = make(spec)
         self.agent.id = f"{self.id}.{epoch}"
-        self._prepared = {id_: self.encoder.prepare(arm) for id_, arm in self.arms.items()}
+        self.shelf = Shelf(encoder, arms)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
     # what changes a bandit
@@ -68,15 +68,14 @@ class Bandit:
         """A new spec: a new epoch if the agent is another one."""
         if any(getattr(spec, part) != getattr(self.spec, part) for part in AGENT):
             self.version = seq
-            self._start(spec, seq)
+            self._start(spec, seq, self.arms.values())
         self.spec = spec
 
     def put_arms(self, arms: Sequence[Arm]) -> None:
-        self.arms |= {arm.id: arm for arm in arms}
-        self._prepared |= {arm.id: self.encoder.prepare(arm) for arm in arms}
+        self.shelf = self.shelf.put(arms)
 
     def drop_arm(self, arm: str) -> None:
-        del self.arms[arm], self._prepared[arm]
+        self.shelf = self.shelf.drop(arm)
 
     def load(self, model: bytes, seq: int) -> None:
         """Go on from a stored model of the same agent."""
@@ -88,7 +87,7 @@ class Bandit:
         if decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
-            self.agent.record(_decision(decided, self.agent.id))
+            self.agent.record(None if decided.choice is None else choice_in(decided.choice))
         self.history.decided(event.at, decided, self.agent.tuner.probabilities)
 
     def rewarded(self, event: Event, decided: Decided) -> None:
@@ -106,12 +105,20 @@ class Bandit:
 
     # what asks it
 
+    @property
+    def encoder(self) -> Encoder:
+        return self.shelf.encoder
+
+    @property
+    def arms(self) -> Mapping[str, Arm]:
+        return self.shelf.arms
+
     def turn(self) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice)
 
-    def propose(self, request: DecideRequest, table: Array | None, turn: Turn) -> tuple[Decided, Turn]:
-        """The decision on a request, and where the next one stands. A `table` holds the arms of a binary body."""
-        ids, X = self._table(request, table)
+    def propose(self, request: DecideRequest, offer: Offer, turn: Turn) -> tuple[Decided, Turn]:
+        """The decision on a request, and where the next one stands."""
+        ids, X = offer.ids, offer.X
         spec, K = self.spec, len(ids)
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
@@ -160,34 +167,10 @@ class Bandit:
         greedy, *best = leaders(seen.scores, seen.bonus, TOP).tolist()
         if place not in best:
             best[-1] = place
+        score, bonus = seen.scores.item, seen.bonus.item
         expected = self.agent.policies[seen.decision.choice.slot].expected
-        scores, bonus = [seen.scores.item(a) for a in best], [seen.bonus.item(a) for a in best]
-        top = tuple(TopArm(ids[a], expected(s - b), s, b) for a, s, b in zip(best, scores, bonus, strict=True))
-        most = seen.scores.item(greedy) - seen.bonus.item(greedy)
-        return {"explored": seen.scores.item(place) - seen.bonus.item(place) < most, "top": top}
-
-    def _table(self, request: DecideRequest, table: Array | None) -> tuple[list[str], Array]:
-        """The ids of a request's arms, and their features."""
-        if table is not None:
-            given = request.arms or [str(k) for k in range(len(table))]
-            ids = [arm if isinstance(arm, str) else arm.id for arm in given]
-            X = self.encoder.rows(request.context, table)
-        else:
-            if request.arms is None and not self._prepared:
-                raise InputError("arms must be given, or registered before; there are none")
-            asked: Iterable[str | Arm | Prepared] = self._prepared.values() if request.arms is None else request.arms
-            arms = [self._registered(arm) if isinstance(arm, str) else arm for arm in asked]
-            ids, X = [arm.id for arm in arms], self.encoder.table(request.context, arms)
-        if len(set(ids)) < len(ids):
-            raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")
-        return ids, X
-
-    def _registered(self, arm: str) -> Arm | Prepared:
-        """An arm that came as its id alone."""
-        known = self._prepared.get(arm)
-        if known is None and self.spec.features.get("kind") != "ids":
-            raise InputError(f"an arm without features must be registered; got {shorten(arm)}")
-        return known or Arm(arm)
+        top = tuple([TopArm(ids[a], expected(score(a) - bonus(a)), score(a), bonus(a)) for a in best])
+        return {"explored": score(place) - bonus(place) < score(greedy) - bonus(greedy), "top": top}
 
     def _played(self, request: DecideRequest, ids: Sequence[str]) -> int:
         if request.played not in ids:

@@ -4,10 +4,14 @@ import asyncio
 import hmac
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from itertools import takewhile
 
+from msgspec.structs import replace
+
+from syndicated.errors import InputError
 from syndicated.service.admin import Administration
 from syndicated.service.api import (
     Decided,
@@ -20,7 +24,8 @@ from syndicated.service.api import (
     Spec,
 )
 from syndicated.service.bandit import COUNTED, Bandit
-from syndicated.service.runner import Batch
+from syndicated.service.batch import Batch
+from syndicated.service.shelf import Offer
 from syndicated.service.state import SERVICE, Record, decode
 from syndicated.store import Event
 from syndicated.types import Array
@@ -33,10 +38,23 @@ class Engine(Administration):
     """A running service without its HTTP: every method is a request, answered when it is durable."""
 
     def decide(self, name: str, request: DecideRequest, table: Array | None = None) -> "asyncio.Future[DecideReply]":
-        keys = [(name, request.event_id)] if request.event_id is not None else []
-        return self.submit(lambda batch: self._decide(batch, name, request, table), keys=keys)
+        """Decide.
 
-    def _decide(self, batch: Batch, name: str, request: DecideRequest, table: Array | None) -> DecideReply:
+        Arms are read as they come, and their many numbers let go of: to keep those costs more than to read them. What
+        is wrong with arms is said in their turn.
+        """
+        keys = [(name, request.event_id)] if request.event_id is not None else []
+        bandit, offer = self.state.names.get(name), None
+        if bandit is not None:
+            with suppress(InputError):
+                offer = bandit.shelf.offer(request, table)
+                if not offer.needed:
+                    request = replace(request, arms=None)
+        return self.submit(lambda batch: self._decide(batch, name, request, table, offer), keys=keys)
+
+    def _decide(
+        self, batch: Batch, name: str, request: DecideRequest, table: Array | None, offer: Offer | None
+    ) -> DecideReply:
         bandit = self.bandit(name)
         before = batch.keyed(bandit.id, request.event_id)
         if before is not None:
@@ -47,7 +65,11 @@ class Engine(Administration):
             return self._reply(before, record.decided, repeated=True)
         if bandit.retired:
             raise Problem(409, "retired", f"the bandit {name} was retired and decides no more")
-        decided, after = bandit.propose(request, table, batch.turn(bandit))
+        if offer is None or not offer.holds(bandit.shelf):
+            if offer is not None and not offer.needed:
+                raise Problem(409, "conflict", "the bandit got other features while this request waited")
+            offer = bandit.shelf.offer(request, table)
+        decided, after = bandit.propose(request, offer, batch.turn(bandit))
         event = batch.decide(bandit.id, decided, request)
         batch.take_turn(bandit, after)
         return self._reply(event, decided)

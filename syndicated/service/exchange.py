@@ -12,8 +12,8 @@ from msgspec import Struct
 from syndicated.errors import InputError, check_arms, check_features, check_number, shorten
 from syndicated.service.api import By, ChoiceRecord, Decided, DecideRequest, Outcome, Problem, Text, TopArm
 from syndicated.service.bandit import COUNTED, Bandit, choice_in
+from syndicated.service.batch import Batch
 from syndicated.service.engine import Engine
-from syndicated.service.runner import Batch
 from syndicated.service.state import SERVICE, Record, decode, encode
 from syndicated.store import Event
 

@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -32,7 +31,6 @@ from syndicated.types import Array, Ints
 WIDEST = 10_000  # columns of a table; the linear policies keep the square of it
 MOST = 10_000_000  # numbers of a table, and pairs of tokens in a request: a tenth of a second
 LONGEST = 256  # characters of a text whose hash is kept
-NUMBERS = frozenset((int, float))
 
 _GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _27, _30, _31, _63 = (np.uint64(bits) for bits in (27, 30, 31, 63))
@@ -137,12 +135,9 @@ class Vector(Encoder):
         self._size = check_count("features.dim", dim)
         self._given = check_count("features.context", context, low=0)
         self.dim = self._width(self._given + self._size)
-        self._raw = struct.Struct(f"{self._size}d").pack
 
     def rows(self, context: Context, X: npt.ArrayLike) -> Array:
-        arms = check_arms(X, self._size)
-        check_features(arms)
-        return self._beside(self._context(context), arms)
+        return self._beside(self._context(context), check_arms(X, self._size))
 
     def _context(self, context: Context) -> Parts:
         return b"", self._numbers(context, self._given)
@@ -152,22 +147,23 @@ class Vector(Encoder):
             self._absent(f"{path}.features", arm.features)
         return b"", _floats(f"{path}.x", arm.x, self._size)
 
-    def _all(self, arms: Sequence[Arm | Prepared]) -> list[Parts]:
-        """All lists at once, which is faster; where that fails, arm by arm."""
+    def table(self, context: Context, arms: Sequence[Arm | Prepared]) -> Array:
+        """All lists at once, which is faster; where that cannot be, arm by arm."""
         lists = [arm.x for arm in arms if isinstance(arm, Arm) and isinstance(arm.x, list) and arm.features is None]
-        if len(lists) == len(arms) and NUMBERS.issuperset(map(type, chain.from_iterable(lists))):
-            with suppress(struct.error):
-                return [(b"", self._raw(*x)) for x in lists]
-        return super()._all(arms)
+        with suppress(ValueError):
+            X = np.array(lists)
+            if X.dtype == np.float64 and X.shape == (len(arms), self._size) and X.size <= MOST:
+                return self._beside(self._context(context), X)
+        return super().table(context, arms)
 
     def _fill(self, context: Parts, arms: list[Parts]) -> Array:
-        X = _join(arms, 1, np.float64).reshape(len(arms), self._size)
-        if not np.abs(X).max() <= LIMIT:
-            k, j = np.argwhere(~(np.abs(X) <= LIMIT))[0]
-            _number(f"arms[{k}].x[{j}]", float(X[k, j]))
-        return self._beside(context, X)
+        return self._beside(context, _join(arms, 1, np.float64).reshape(len(arms), self._size))
 
     def _beside(self, context: Parts, X: Array) -> Array:
+        wrong = _beyond(X)
+        if wrong >= 0:
+            k, j = divmod(wrong, self._size)
+            _number(f"arms[{k}].x[{j}]", float(X[k, j]))
         if not self._given:
             return X
         table = np.empty((len(X), self.dim))
@@ -384,6 +380,15 @@ def _hash(seed: int, text: str) -> int:
 def _kept(seed: int, text: str) -> int:
     data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8, salt=seed.to_bytes(16, "little")).digest(), "little")
+
+
+@compiled("i8(f8[:, ::1])")
+def _beyond(X: Array) -> int:
+    """The place of the first number that is not finite or too large; -1 if there is none."""
+    for place, x in enumerate(X.flat):
+        if not abs(x) <= LIMIT:
+            return place
+    return -1
 
 
 @compiled("u8(u8, u8)")

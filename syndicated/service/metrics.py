@@ -1,9 +1,11 @@
 """Numbers for Prometheus: requests as they come, and the engine's and the bandits' own when they are asked for."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from syndicated.service.engine import Engine
@@ -19,8 +21,6 @@ COUNTS = {
 }
 BANDIT = ["bandit"]
 
-disable_created_metrics()  # type: ignore[no-untyped-call]
-
 
 class Metrics:
     """All metrics of one service, in a registry of their own."""
@@ -28,26 +28,33 @@ class Metrics:
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Collector(engine))
-        self._requests = Counter(
-            "syndicated_requests", "Requests by route and status.", ["route", "status"], registry=self.registry
-        )
-        self._seconds = Histogram(
-            "syndicated_request_seconds",
-            "Seconds until the reply.",
-            ["route"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self.registry.register(self)
+        self._statuses: dict[tuple[str, int], int] = {}
+        self._slots: dict[str, list[int]] = {}  # by route: how many requests took as long as each bucket says
+        self._seconds: dict[str, float] = {}
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        pair = self._known.get((route, status))
-        if pair is None:
-            pair = self._requests.labels(route, str(status)), self._seconds.labels(route)
-            self._known[route, status] = pair
-        pair[0].inc()
-        pair[1].observe(seconds)
+        if route not in self._slots:
+            self._slots[route], self._seconds[route] = [0] * (len(SECONDS) + 1), 0.0
+        self._slots[route][bisect_left(SECONDS, seconds)] += 1
+        self._seconds[route] += seconds
+        self._statuses[route, status] = self._statuses.get((route, status), 0) + 1
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "syndicated_requests", "Requests by route and status.", labels=["route", "status"]
+        )
+        for (route, status), count in self._statuses.items():
+            requests.add_metric([route, str(status)], count)
+        seconds = HistogramMetricFamily("syndicated_request_seconds", "Seconds until the reply.", labels=["route"])
+        for route, slots in self._slots.items():
+            counts = zip([*map(str, map(float, SECONDS)), "+Inf"], accumulate(slots), strict=True)
+            seconds.add_metric([route], list(counts), self._seconds[route])
+        yield from (requests, seconds)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -19,8 +19,8 @@ from starlette.routing import Route
 from syndicated.service import charts, view
 from syndicated.service.api import KeyReply, Problem
 from syndicated.service.auth import COOKIE, check, token_of
+from syndicated.service.batch import Batch
 from syndicated.service.engine import Engine
-from syndicated.service.runner import Batch
 from syndicated.service.state import Record
 from syndicated.service.web import Rate, Refusal
 from syndicated.store import Store

@@ -13,7 +13,7 @@ REPLY = (
 
 
 class Protocol(HttpToolsProtocol):
-    """A connection. What comes before a body is counted by its parts, and by chunks while a part is unfinished."""
+    """A connection. What comes before a body is counted once it is all there, and by chunks until then."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -33,28 +33,18 @@ class Protocol(HttpToolsProtocol):
         self._open = True
         self._parts = self._chunks = 0
 
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._count(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._count(len(name) + len(value))
-
     def on_headers_complete(self) -> None:
-        super().on_headers_complete()
         self._open = False
+        self._parts = len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
+        if self._parts > MOST:
+            raise ValueError(TOO_LARGE)  # the parser stops, and uvicorn calls send_400_response
+        super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         if self._parts > MOST:
             self._refuse()
         else:
             super().send_400_response(msg)
-
-    def _count(self, size: int) -> None:
-        self._parts += size
-        if self._parts > MOST:
-            raise ValueError(TOO_LARGE)  # the parser stops, and uvicorn calls send_400_response
 
     def _refuse(self) -> None:
         if not self.transport.is_closing():

@@ -195,7 +195,9 @@ async def drop_arm(call: Call) -> None:
 async def decide(call: Call) -> DecideReply:
     if (call.body.shape is None) != (call.table is None):
         raise Problem(422, "invalid", f"shape is for bodies of type {BINARY}, and they must have it")
-    return await call.app.engine.decide(call.path["name"], call.body, call.table)
+    answer = call.app.engine.decide(call.path["name"], call.body, call.table)
+    call.body = None
+    return await answer
 
 
 async def reward(call: Call) -> RewardReply:

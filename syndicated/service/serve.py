@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PREFIX = "SYNDICATED_"
 ADMIN_KEY = PREFIX + "ADMIN_KEY"
 SHORTEST = 24  # characters of a key that was not made here
+YOUNG = 50_000  # new objects after which the collector looks for cycles, which requests do not make
 DRAIN = 30  # seconds that open requests have to end
 NEEDED = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "jinja2", "prometheus_client")
 
@@ -81,6 +82,7 @@ def run(options: argparse.Namespace) -> None:
             raise
         gc.collect()
         gc.freeze()  # what was imported stays: the collector need not look through it again and again
+        gc.set_threshold(YOUNG)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(engine, limits, listening, address))
 

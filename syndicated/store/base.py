@@ -72,6 +72,11 @@ class Store(ABC):
     def append(self, events: Sequence[Event]) -> None:
         """Within a batch: add events, whose sequence numbers go on from the last without gaps."""
 
+    def write(self, events: Sequence[Event]) -> None:
+        """Add events as a batch of their own, which is durable when this returns."""
+        with self.batch():
+            self.append(events)
+
     @abstractmethod
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         """Within a batch: add snapshots, and leave the last `keep` of each bandit."""

@@ -7,12 +7,16 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from syndicated.errors import InputError
 from syndicated.store._sql import COLUMNS, SQL
 from syndicated.store.base import Event, StoreError, by_key
+
+PLACES = f"({', '.join('?' * len(Event._fields))})"
+ROWS = 512  # of one statement: few, because other threads run meanwhile, and after each it waits for its turn
 
 
 class SQLite(SQL):
@@ -43,9 +47,18 @@ class SQLite(SQL):
             self.close()
             raise
 
+    def write(self, events: Sequence[Event]) -> None:
+        if len(events) <= ROWS:
+            self.append(events)  # a statement is a transaction
+        else:
+            super().write(events)
+
     def append(self, events: Sequence[Event]) -> None:
         with self._errors():
-            self._db.executemany(f"INSERT INTO log ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", events)
+            for start in range(0, len(events), ROWS):
+                part = events[start : start + ROWS]
+                values = list(chain.from_iterable(part))
+                self._db.execute(f"INSERT INTO log ({COLUMNS}) VALUES {', '.join([PLACES] * len(part))}", values)
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         return by_key(event for bandit, key in keys for event in self._events("bandit = ? AND key = ?", bandit, key))
