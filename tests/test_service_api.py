@@ -1133,6 +1133,10 @@ def _answer(port: int, parts: Iterable[bytes]) -> bytes:
         return caller.recv(12)
 
 
+def _calling(server: Any) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=20)
+
+
 def test_headers_are_limited(tmp_path: Path) -> None:
     start, line = b"GET /healthz HTTP/1.1\r\nhost: x\r\n", b"name: " + b"x" * 1000 + b"\r\n"
     with running(tmp_path / "journal.db") as server:
@@ -1146,6 +1150,32 @@ def test_headers_are_limited(tmp_path: Path) -> None:
         large = {"name": "b", "spec": VECTOR | {"policy": {"name": "x" * 200_000}}}
         with httpx.Client(base_url=server.url, headers=headers) as client:
             assert [client.post("/v1/bandits", json=large).status_code for _ in range(2)] == [422, 422]
+
+
+def test_replies_with_and_without_a_body_come_one_after_another(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server, _calling(server) as caller:
+        seen = caller.makefile("rb")
+        for method in ("HEAD", "GET", "HEAD"):
+            caller.sendall(f"{method} /healthz HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            status, *headers = iter(seen.readline, b"\r\n")
+            assert status == b"HTTP/1.1 200 OK\r\n"
+            length = next(int(line.split()[1]) for line in headers if line.startswith(b"content-length"))
+            seen.read(length if method == "GET" else 0)
+        patient = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n"
+        caller.sendall(patient + f"authorization: Bearer {server.key}\r\nconnection: close\r\n\r\n".encode())
+        assert seen.readline() == b"HTTP/1.1 100 Continue\r\n"
+        caller.sendall(b"{}")
+        assert seen.read().startswith(b"\r\nHTTP/1.1 422 ")
+
+
+def test_a_large_body_does_not_count_as_headers_of_the_next_request(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server, _calling(server) as caller:
+        head = f"authorization: Bearer {server.key}\r\ncontent-length: 200000\r\n\r\n".encode()
+        caller.sendall(b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n" + head + b" " * 200_000 + b"GET /healthz HT")
+        caller.sendall(b"TP/1.1\r\nconnection: close\r\nho")
+        caller.sendall(b"st: x\r\n\r\n")
+        answers = caller.makefile("rb").read()
+        assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"422", b"200"]
 
 
 def test_a_header_without_end_is_refused(tmp_path: Path) -> None:

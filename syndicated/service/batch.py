@@ -54,15 +54,24 @@ class Batch:
     def take_turn(self, bandit: Bandit, after: Turn) -> None:
         self._turns[bandit.id] = after
 
-    def add(self, bandit: int, kind: str, body: Any, **more: Any) -> Event:
+    def add(
+        self,
+        bandit: int,
+        kind: str,
+        body: Any,
+        ref: int | None = None,
+        learn: float | None = None,
+        key: str | None = None,
+        subject: str | None = None,
+    ) -> Event:
         """Append an event, which requests behind this one see."""
         seq = self.state.seq + len(self.events) + 1
-        event = Event(seq=seq, bandit=bandit, kind=kind, at=self.now, body=encode(body), **more)
+        event = Event(seq, bandit, kind, self.now, ref, learn, key, subject, encode(body))
         self.events.append(event)
-        if event.ref is not None and event.ref in self._found:
-            self._found[event.ref].about.append(event)
-        if event.key is not None:
-            self._keyed[bandit, event.key] = event
+        if ref is not None and ref in self._found:
+            self._found[ref].about.append(event)
+        if key is not None:
+            self._keyed[bandit, key] = event
         return event
 
     def decide(self, bandit: int, decided: Decided, request: DecideRequest) -> Event:

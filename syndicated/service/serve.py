@@ -26,6 +26,7 @@ PREFIX = "SYNDICATED_"
 ADMIN_KEY = PREFIX + "ADMIN_KEY"
 SHORTEST = 24  # characters of a key that was not made here
 YOUNG = 50_000  # new objects after which the collector looks for cycles, which requests do not make
+SWITCH = 1e-4  # seconds that the journal's thread waits for the loop's before it insists: commits are short
 DRAIN = 30  # seconds that open requests have to end
 NEEDED = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "jinja2", "prometheus_client")
 
@@ -83,6 +84,7 @@ def run(options: argparse.Namespace) -> None:
         gc.collect()
         gc.freeze()  # what was imported stays: the collector need not look through it again and again
         gc.set_threshold(YOUNG)
+        sys.setswitchinterval(SWITCH)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(engine, limits, listening, address))
 
