@@ -219,6 +219,25 @@ def test_expectation_05_a_default_reward_when_the_window_closes_is_an_event(play
     play(test)
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_default_reward_is_for_decisions_made_since_it_was_set(play: Callable[[Test], None], restart: bool) -> None:
+    async def test(service: Service) -> None:
+        await service.create(window=60.0)
+        await service.decide()
+        await service.pass_time(100.0)
+        await service.decide()
+        for changes in ({"default_reward": -1.0}, {"default_reward": 5.0}, {"default_reward": None}):
+            await service.engine.update("", "b", changes)
+            await service.decide()
+        if restart:
+            await service.restart()
+        await service.pass_time(100.0)
+        history = service.engine.bandit("b").history
+        assert (history.learned, history.total) == (2, 4.0)
+
+    play(test)
+
+
 @pytest.mark.parametrize(("aggregate", "total"), [("last", 5.0), ("sum", 8.0)])
 def test_expectation_06_several_rewards_of_a_decision(
     play: Callable[[Test], None], aggregate: str, total: float

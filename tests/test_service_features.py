@@ -311,6 +311,10 @@ SPECS: list[tuple[Any, str]] = [
     ({"kind": "ids", "arms": []}, "features.arms must be a list of ids, at least one; got []"),
     ({"kind": "ids", "arms": ["a", 1]}, "features.arms must be a list of ids, at least one; got ['a', 1]"),
     ({"kind": "ids", "arms": ["a", "a"]}, "features.arms must be different ids; got ['a', 'a']"),
+    (
+        {"kind": "ids", "arms": ["a"], "seed": 7},
+        "features.seed is for ids that are hashed to dim columns, not for arms; got 7",
+    ),
 ]
 
 TABLES: list[tuple[Any, Any, list[Any], str]] = [

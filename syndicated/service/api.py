@@ -221,6 +221,7 @@ class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     deferred: bool = False
     explored: bool = False
     agrees: bool = False
+    default: float | None = None  # the reward that is learned if none has come when the window closes
     top: tuple[TopArm, ...] = ()
     arms: list[str] | None = None
     X: bytes | None = None

@@ -127,6 +127,7 @@ class Bandit:
             "version": self.version,
             "count": K,
             "deferred": spec.deferred if request.deferred is None else request.deferred,
+            "default": spec.default_reward,
         }
         if spec.log == "all":
             common |= {"arms": ids, "X": X.tobytes(), "context": request.context}
@@ -194,7 +195,7 @@ class Bandit:
         if decided.deferred and not activated:
             return None
         if not rewards:
-            return self.spec.default_reward
+            return decided.default
         values = [float(msgspec.msgpack.decode(event.body)["value"]) for event in rewards]
         low, high = reward_range(self.spec, self.agent)
         return min(max(sum(values), low), high) if self.spec.aggregate == "sum" else values[-1]

@@ -76,6 +76,7 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     deferred: bool = False
     explored: bool = False
     agrees: bool = False
+    default: float | None = None
     top: list[Seen] = []
     arms: list[str] | None = None
     X: list[list[float]] | None = None
@@ -259,6 +260,8 @@ class _Arrivals:
     def _check(self, decided: Decided) -> None:
         """Refuse what compiled code would take without a look."""
         check_number("propensity", decided.propensity, 0, 1)
+        if decided.default is not None:
+            self._bandit.check_reward(decided.default)
         if not 0 <= decided.place < decided.count:
             raise InputError(f"place must be that of one of the {decided.count} arms; got {decided.place}")
         for name, value in decided.params.items():

@@ -225,12 +225,16 @@ class Ids(Encoder):
 
     kind = "ids"
 
-    def __init__(self, *, arms: object = None, dim: object = None, seed: object = 0, context: object = 0) -> None:
+    def __init__(self, *, arms: object = None, dim: object = None, seed: object = None, context: object = 0) -> None:
         if (arms is None) == (dim is None):
             raise InputError("features of kind ids must have either arms, a list of ids, or dim, a number of columns")
+        if arms is not None and seed is not None:
+            raise InputError(
+                f"features.seed is for ids that are hashed to dim columns, not for arms; got {shorten(seed)}"
+            )
         self._columns = {} if arms is None else {arm: column for column, arm in enumerate(_check_ids(arms))}
         self._slots = len(self._columns) or check_count("features.dim", dim)
-        self._seed = check_count("features.seed", seed, low=0)
+        self._seed = 0 if seed is None else check_count("features.seed", seed, low=0)
         self._given = check_count("features.context", context, low=0)
         self.dim = self._width(self._slots * (1 + self._given))
 

@@ -10,7 +10,7 @@ import msgspec
 from syndicated.service.api import Problem
 from syndicated.service.exchange import LogLine
 
-NUMBERS = ("at", "learn", "value", "propensity")
+NUMBERS = ("at", "learn", "value", "propensity", "default")
 COUNTS = ("seq", "ref", "epoch", "version", "place", "count", "round")
 FLAGS = ("deferred", "explored", "agrees")
 TEXTS = ("bandit", "kind", "key", "subject", "outcome", "by", "arm")
