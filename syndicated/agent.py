@@ -9,17 +9,13 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from syndicated.compiled import compiled
 from syndicated.errors import (
-    LIMIT,
     InputError,
     StateError,
     check_arms,
@@ -33,54 +29,12 @@ from syndicated.policies import Policy
 from syndicated.spec import spec_of
 from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
+from syndicated.survey import Panel, Survey, best
 from syndicated.tuners import Consensus, Tuner
 from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params, within
 
 NOTHING: Array = np.empty((0, 0))
 NOBODY: Ints = np.empty(0, dtype=np.int64)
-
-
-class Survey(NamedTuple):
-    """A proposed decision, and what was seen on the way.
-
-    The arms that the tuner's points would play and how likely each point was (given the policy's own draw, and what a
-    choice that goes on has decided already); for each arm its score, and what of the score is exploration.
-    """
-
-    decision: Decision
-    played: Sequence[int]
-    odds: Sequence[float]
-    scores: Array
-    bonus: Array
-
-    def chance(self, arm: int) -> float:
-        """The probability of an arm."""
-        return min(1.0, sum([p for played, p in zip(self.played, self.odds, strict=True) if played == arm]))
-
-    @property
-    def chances(self) -> Array:
-        """The probability of every arm."""
-        return np.asarray(np.bincount(self.played, self.odds, len(self.scores)), dtype=np.float64)
-
-
-class Panel:
-    """Points put to a policy, each also without exploration; what is asked stays until something is learned."""
-
-    def __init__(self, policy: Policy, round_: int, points: Sequence[Params]) -> None:
-        self.round = round_
-        filled = [policy.theory(round_, point) for point in points]
-        plain = [{**params, **dict.fromkeys(policy.exploring, 0.0)} for params in filled]
-        different = [params for k, params in enumerate(plain) if params not in plain[:k]]
-        self.asked: tuple[Params, ...] = (*filled, *different)
-        self.greedy = [len(filled) + different.index(params) for params in plain]
-        self._odds: list[float] = []
-
-    def odds(self, tuner: Tuner) -> list[float]:
-        """The probability of every point."""
-        if not self._odds:
-            axes = [axis.tolist() for axis in tuner.probabilities()]
-            self._odds = [math.prod(drawn) for drawn in product(*axes)]
-        return self._odds
 
 
 class Agent:
@@ -370,22 +324,3 @@ def choice_of(given: Any) -> Choice:
         raise InputError(f"the choice of a state must be what a tuner drew; got {shorten(given)}")
     drawn: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
     return Choice(**drawn)
-
-
-@compiled("void(i8[::1], f8[:,::1], f8[:,::1])")
-def best(out: Ints, scores: Array, arms: Array) -> None:
-    """The place of each row's largest score, the first of equals; -1 if a score is not finite or that arm is huge.
-
-    A feature that is not finite makes its arm's score so; this spares a pass over all features.
-    """
-    for row in range(len(scores)):
-        arm = 0
-        nothing = 0.0
-        for a in range(scores.shape[1]):
-            nothing += 0.0 * scores[row, a]
-            if scores[row, a] > scores[row, arm]:
-                arm = a
-        out[row] = arm if nothing == 0.0 else -1
-        for i in range(arms.shape[1]):
-            if abs(arms[arm, i]) > LIMIT:
-                out[row] = -1

@@ -21,6 +21,7 @@ LAYERS = [
     {"errors", "streams"},
     {"space", "registry", "statefile", "data", "factorise"},
     {"spec", "policies", "tuners", "environments"},
+    {"survey"},
     {"agent"},
     {"checks", "experiments", "evaluate", "store"},
     {"service"},

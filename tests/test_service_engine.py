@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, Problem, RewardRequest, Spec
-from syndicated.service.bandit import leaders, make
+from syndicated.service.bandit import make
 from syndicated.service.batch import Batch
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
 from syndicated.service.state import State, hash_key
 from syndicated.store import SQLite, StoreError, open_store
 from syndicated.store import copy as copy_journal
+from syndicated.survey import leaders
 
 VECTOR = {"kind": "vector", "dim": 3}
 ARMS = [Arm(name, x=x) for name, x in (("a", [1.0, 0.0, 0.0]), ("b", [0.0, 1.0, 0.0]), ("c", [0.0, 0.0, 1.0]))]

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from syndicated.agent import Agent, Survey
-from syndicated.compiled import compiled
+from syndicated.agent import Agent
 from syndicated.errors import InputError, check_number, check_range, shorten
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -27,8 +26,9 @@ from syndicated.spec import build
 from syndicated.statefile import pack, unpack
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
+from syndicated.survey import Survey, leaders
 from syndicated.tuners import TUNERS
-from syndicated.types import Array, Choice, Decision, Ints
+from syndicated.types import Choice, Decision
 
 AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
 TOP = 3  # arms that a decision is explained by
@@ -244,23 +244,6 @@ class Bandit:
             if p.max() > 0.999:
                 found.append(f"the probabilities have collapsed to {value}")
         return found
-
-
-@compiled("i8[::1](f8[::1], f8[::1], i8)")
-def leaders(scores: Array, bonus: Array, count: int) -> Ints:
-    """The arm of the largest score without its bonus, and those of the largest scores, the first of equals."""
-    found = np.zeros(1 + min(count, len(scores)), dtype=np.int64)
-    for a in range(len(scores)):
-        if scores[a] - bonus[a] > scores[found[0]] - bonus[found[0]]:
-            found[0] = a
-        place = min(a + 1, len(found))
-        while place > 1 and scores[a] > scores[found[place - 1]]:
-            if place < len(found):
-                found[place] = found[place - 1]
-            place -= 1
-        if place < len(found):
-            found[place] = a
-    return found
 
 
 def make(spec: Spec) -> tuple[Encoder, Agent]:
