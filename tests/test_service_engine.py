@@ -752,7 +752,9 @@ def test_rewards_that_were_collected_are_learned_also_if_the_spec_changes(play: 
     play(test)
 
 
-def test_a_journal_that_can_be_read_but_not_written_is_away(play: Callable[[Test], None]) -> None:
+def test_a_journal_that_can_be_read_but_not_written_is_away(
+    play: Callable[[Test], None], caplog: pytest.LogCaptureFixture
+) -> None:
     async def test(service: Service) -> None:
         await service.create()
         store = service.engine.store
@@ -775,6 +777,27 @@ def test_a_journal_that_can_be_read_but_not_written_is_away(play: Callable[[Test
         service.engine._begun = math.inf
 
     play(test)
+    full = "the journal cannot be used: full"
+    assert caplog.messages == [f"the journal is away: {full}", f"the journal is back; it was away: {full}"]
+
+
+def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
+    play: Callable[[Test], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        await service.reward((await service.decide()).decision_id, 1.0)
+
+        def fail(*args: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        service.engine.store.save = fail  # type: ignore[method-assign]
+        await service.restart()
+        assert service.learned == 1
+
+    play(test)
+    told = "the last snapshot could not be taken, the next start will replay: the journal cannot be used: full"
+    assert caplog.messages == [told]
 
 
 def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> None:
