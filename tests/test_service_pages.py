@@ -22,12 +22,17 @@ import uvicorn
 from starlette.applications import Starlette
 
 from syndicated.environments import Linear
-from syndicated.service import charts, pages, view
+from syndicated.service import charts, pages
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Scope, Spec
 from syndicated.service.app import App
 from syndicated.service.bandit import Bandit
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
+from syndicated.service.view import words
+from syndicated.service.view.curves import curves, joint, progress, table
+from syndicated.service.view.decision import draws, explained
+from syndicated.service.view.page import tallies, uplift
+from syndicated.service.view.settings import settings
 from syndicated.store import SQLite
 from syndicated.types import Array
 
@@ -361,7 +366,7 @@ def test_names_are_those_of_the_registry_and_natural_units_are_explained(tmp_pat
         assert "LinUCB tuned by Consensus" in page.plain
         assert "Boldness: how far the model explores, in standard errors of what it expects" in page.plain
         assert "LinUCB, Consensus" in (await site.get("/")).text
-        said = dict(view.settings(site.engine.bandit("b")))
+        said = dict(settings(site.engine.bandit("b")))
         assert (said["Policy"], said["Tuner"]) == ("LinUCB (delta = 0.2)", "Consensus")
         assert (said["Hold-out"], said["Floor of random arms"]) == ("none", "25% of the decisions")
 
@@ -419,7 +424,7 @@ def test_an_apprentice_shows_how_often_it_agrees(tmp_path: Path) -> None:
         made = await site.play("learner", 40, played="arm-2")
         agreed = site.engine.bandit("learner").history.agreed
         page = await visit(site, "learner")
-        assert f"Agrees with the caller {view.percent(agreed / 40)}" in page.plain
+        assert f"Agrees with the caller {words.percent(agreed / 40)}" in page.plain
         assert 0 < agreed < 40
         decision = await site.get(f"/bandits/learner/decisions/{made[-1].decision_id}")
         assert "The caller played arm-2 out of 5 arms. The model would have played" in decision.plain
@@ -438,7 +443,7 @@ def test_sgd_ts_draws_two_axes_apart(tmp_path: Path) -> None:
         assert "The tuner draws them together" not in page.text
         decision = await site.get(f"/bandits/sgd/decisions/{made[-1].decision_id}")
         assert "Score without exploration" in decision.text
-        drawn = view.draws((await site.engine.decision("sgd", made[-1].decision_id)).decided)
+        drawn = draws((await site.engine.decision("sgd", made[-1].decision_id)).decided)
         assert len(drawn) == 2
         assert all(draw.values in decision.text for draw in drawn)
 
@@ -532,8 +537,8 @@ def test_a_decision_is_told_from_its_draw_to_its_reward(tmp_path: Path) -> None:
         page = await site.get(f"/bandits/b/decisions/{decision.decision_id}")
         for said in (
             f"The model chose {decision.arm} out of 3 arms.",
-            f"Propensity {view.percent(decision.propensity)}",
-            view.name_of(decision.params),
+            f"Propensity {words.percent(decision.propensity)}",
+            words.name_of(decision.params),
             "visit 1",
             "somebody",
             "1.5 min Reward 0.25: learned.",
@@ -541,9 +546,9 @@ def test_a_decision_is_told_from_its_draw_to_its_reward(tmp_path: Path) -> None:
             f"{decision.arm} (played)",
         ):
             assert said in page.plain
-        explained = view.explained(site.engine.bandit("b"), await site.engine.decision("b", decision.decision_id))
-        assert explained.same_scale
-        for bar in explained.bars:
+        why = explained(site.engine.bandit("b"), await site.engine.decision("b", decision.decision_id))
+        assert why.same_scale
+        for bar in why.bars:
             assert bar.plain + bar.bonus == pytest.approx(bar.score)
             assert bar.predicted == pytest.approx(bar.plain)
 
@@ -624,7 +629,7 @@ def test_problems_are_pages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert "There is no bandit 'unknown'." in page.text
         assert "Not found · syndicated" in page.text
         with monkeypatch.context() as patch:
-            patch.setattr(view, "page", lambda *_: 1 / 0)
+            patch.setattr(pages, "page", lambda *_: 1 / 0)
             page = await site.get("/bandits/b", 500)
             assert "ZeroDivision" not in page.source
         await site.stop()
@@ -679,14 +684,14 @@ def bandit_of(**spec: Any) -> Bandit:
 
 def test_a_hold_out_is_compared_with_all_that_the_bandit_ran() -> None:
     history = bandit_of().history
-    assert view.uplift(history) is None
+    assert uplift(history) is None
     history.tallies = {"agent": [9, 4, 3.0, 3.0], "warmup": [9, 4, 1.0, 1.0], "holdout": [10, 5, 1.0, 1.0]}
-    found = view.uplift(history)
+    found = uplift(history)
     assert found is not None
     assert found.mean == pytest.approx(4 / 8 - 1 / 5)
     assert found.half == pytest.approx(1.96 * np.hypot(np.sqrt(0.25 / 7), np.sqrt(0.16 / 4)))
-    assert [each.decisions for each in view.tallies(history)] == [9, 9, 10]
-    assert view.tallies(history)[0].reward.mean == 0.75
+    assert [each.decisions for each in tallies(history)] == [9, 9, 10]
+    assert tallies(history)[0].reward.mean == 0.75
 
 
 def rows_of(counts: list[int], rewards: list[int], sums: list[float], explored: list[int]) -> Array:
@@ -695,7 +700,7 @@ def rows_of(counts: list[int], rewards: list[int], sums: list[float], explored: 
 
 def test_stretches_hold_the_differences_between_rows() -> None:
     rows = rows_of([0, 25, 50, 75], [0, 10, 30, 30], [0, 5, 5, 5], [0, 25, 25, 30])
-    found = view.progress(rows)
+    found = progress(rows)
     assert found.decisions.tolist() == [12.5, 37.5, 62.5]
     assert found.mean[:2].tolist() == [0.5, 0.0]
     assert np.isnan(found.mean[2])
@@ -704,16 +709,16 @@ def test_stretches_hold_the_differences_between_rows() -> None:
 
 
 def test_the_first_decisions_are_one_stretch() -> None:
-    found = view.progress(rows_of([0, 1], [0, 0], [0, 0], [0, 1]))
+    found = progress(rows_of([0, 1], [0, 0], [0, 0], [0, 1]))
     assert (found.decisions.tolist(), found.explored.tolist()) == ([0.5], [1.0])
 
 
 def test_marginals_add_up_to_one() -> None:
     bandit = bandit_of(space=AXES)
-    shown = view.curves(bandit, view.table(bandit))
+    shown = curves(bandit, table(bandit))
     assert [(each.name, each.labels) for each in shown] == [("alpha", ["0", "0.1", "1"]), ("lam", ["0.1", "1"])]
     assert all(np.allclose(each.p.sum(axis=1), 1) for each in shown)
-    assert len(view.joint(bandit)) == 6
+    assert len(joint(bandit)) == 6
 
 
 # charts
