@@ -28,8 +28,8 @@ from syndicated.cli import _parser, main
 from syndicated.service import logs, openapi, parquet, routes, serve
 from syndicated.service.api import KeyRequest
 from syndicated.service.app import App
+from syndicated.service.body import join_body
 from syndicated.service.engine import Engine
-from syndicated.service.features import join_body
 from syndicated.service.routes import TABLE
 from syndicated.service.state import State, hash_key
 from syndicated.service.web import BINARY, BYTES, JSON, LINES, PROBLEM, PROBLEMS, Endpoint, Limits, Rate, Refusal
