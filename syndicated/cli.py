@@ -29,7 +29,7 @@ from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import InputError, SyndicatedError, check_count
 from syndicated.evaluate import Evaluation, evaluate, read_log
 from syndicated.evaluate.table import print_evaluations
-from syndicated.experiments import boardpage, boardplot, page, paper, plots, report, scoreboard
+from syndicated.experiments import boardpage, boardplot, facts, page, paper, plots, report, scoreboard
 from syndicated.experiments.engines import dask, processes
 from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.results import Result, collect, write_table
@@ -260,7 +260,7 @@ def _scoreboard(options: argparse.Namespace) -> None:
     write_regrets(options.out / "scoreboard.csv", [(tasks, curves) for _, tasks, curves in played])
     worlds = [gather(groups[experiment.name], experiment, curves) for experiment, _, curves in played]
     file = options.out / "scoreboard.md"
-    boardpage.write_page(file, worlds, {"Time on the wall, this command": page.time_text(wall)})
+    boardpage.write_page(file, worlds, {"Time on the wall, this command": facts.time_text(wall)})
     report.print_board(_console(), worlds)
     print(f"every regret: {file.with_suffix('.csv')}\nthe board: {file}")
     _save(options, "scoreboard", boardplot.draw_board(worlds))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syndicated.experiments import claims, page, paper, plots
+from syndicated.experiments import claims, page, pageclaims, pagepanels, paper, plots
 from syndicated.experiments.claims import CLAIMS, Evidence, Verdict
 from syndicated.experiments.experiment import Experiment
 from syndicated.experiments.results import Result, summary
@@ -249,10 +249,10 @@ def test_best_alphas_differ_if_none_may_be_best_in_both(
 
 def test_the_outcome_of_a_claim_counts_its_verdicts() -> None:
     kinds = {v: Evidence("panel", "A below B", "", v) for v in Verdict}
-    assert page.outcome([kinds[Verdict.SUPPORTED]] * 3) == "Supported in all 3 comparisons."
-    assert page.outcome([kinds[Verdict.CONTRADICTED]]) == "Contradicted in the one comparison."
+    assert pageclaims.outcome([kinds[Verdict.SUPPORTED]] * 3) == "Supported in all 3 comparisons."
+    assert pageclaims.outcome([kinds[Verdict.CONTRADICTED]]) == "Contradicted in the one comparison."
     mixed = [kinds[Verdict.SUPPORTED], kinds[Verdict.UNSETTLED], kinds[Verdict.UNSETTLED]]
-    assert page.outcome(mixed) == "Of 3 comparisons: 1 supported, 2 not settled."
+    assert pageclaims.outcome(mixed) == "Of 3 comparisons: 1 supported, 2 not settled."
 
 
 def test_the_head_counts_verdicts_printed_numbers_and_winners(reader: Reader) -> None:
@@ -282,9 +282,9 @@ def test_a_shorter_run_says_so_and_is_not_held_against_the_printed_numbers(reade
 def test_a_panel_names_only_whom_the_evidence_sets_apart() -> None:
     experiment = replace(paper.FIGURE2[0], tuners={name: {"name": "Theory"} for name in "ABC"})
     finals = {"A": [10.0, 11, 9, 10, 10], "B": [10.5, 9, 11, 12, 10], "C": [20.0, 21, 22, 20, 21]}
-    said = page.standing(summary(made(experiment, finals)), repeats=5)
+    said = pagepanels.standing(summary(made(experiment, finals)), repeats=5)
     assert said == "A has the least mean regret. The evidence sets it apart from C, but not from B."
-    few = page.standing(summary(made(experiment, finals)), repeats=2)
+    few = pagepanels.standing(summary(made(experiment, finals)), repeats=2)
     assert few == "A has the least mean regret. The evidence does not set it apart from any other: B, C."
 
 
