@@ -5,11 +5,11 @@ import shutil
 import subprocess
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from reading import Reader
 
 from syndicated.experiments import claims, page, pageclaims, pagepanels, paper, plots
 from syndicated.experiments.claims import CLAIMS, Evidence, Verdict
@@ -20,7 +20,6 @@ from syndicated.tuners import TUNERS
 from syndicated.types import Array
 
 ROUNDS = np.array([1.0, 50.0, 100.0])
-VOID = {"meta", "br", "hr", "img", "link", "input"}
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 
 
@@ -62,40 +61,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "report.html"
     page.write_report(file, sections(), {"Command": "reproduce all"}, {"simulation-linucb": 125.0})
     return file
-
-
-class Reader(HTMLParser):
-    """The tags in order, which must match; every attribute; and the text outside of styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not {"style"} & set(self.open):
-            self.text += data
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, own, value in self.attributes if own == name]
 
 
 @pytest.fixture(scope="module")

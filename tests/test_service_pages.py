@@ -10,7 +10,6 @@ import shutil
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +18,7 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from reading import Reader
 from starlette.applications import Starlette
 
 from syndicated.environments import Linear
@@ -36,7 +36,6 @@ from syndicated.service.view.settings import settings
 from syndicated.store import SQLite
 from syndicated.types import Array
 
-VOID = {"meta", "link", "input", "path", "rect", "polyline", "polygon", "circle"}
 HOSTILE = "<script>alert('x')</script><b style=\"color:red\" onclick='x'>&amp;"
 VECTOR = {"kind": "vector", "dim": 3}
 AXES = {"alpha": [0.0, 0.1, 1.0], "lam": [0.1, 1.0]}
@@ -110,24 +109,17 @@ class Site:
             await asyncio.gather(*[self.reward(name, d, value) for k, (d, value) in enumerate(paid) if k % 3])
         return made
 
-    async def get(self, path: str, status: int = 200) -> "Reader":
+    async def get(self, path: str, status: int = 200) -> "Page":
         answer = await self.client.get(path)
         assert answer.status_code == status, answer.text[:500]
-        return Reader(answer)
+        return Page(answer)
 
 
-class Reader(HTMLParser):
-    """A page whose tags must match, and that must keep to the content-security policy by itself."""
+class Page(Reader):
+    """An answer whose tags must match, and that must keep to the content-security policy by itself."""
 
     def __init__(self, answer: httpx.Response) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.parts: list[str] = []
-        self.source = answer.text
-        self.feed(answer.text)
-        self.close()
+        super().__init__(answer.text)
         self.check(answer)
 
     def check(self, answer: httpx.Response) -> None:
@@ -144,35 +136,6 @@ class Reader(HTMLParser):
         assert "nan" not in re.findall(r"\w+", self.text)
         assert not re.search(r"[\", ]nan[\", ]", self.source)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(data)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.parts)
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, own, value in self.attributes if own == name]
-
-    @property
-    def plain(self) -> str:
-        """The text with a space between any two parts of it."""
-        return " ".join(" ".join(self.parts).split())
-
 
 def tell(folder: Path, story: Callable[[Site], Awaitable[None]]) -> None:
     """Run a story in a fresh service."""
@@ -184,7 +147,7 @@ def tell(folder: Path, story: Callable[[Site], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-async def visit(site: Site, name: str) -> Reader:
+async def visit(site: Site, name: str) -> Page:
     """Every page of a bandit, the pages of its decisions too; the first of them comes back."""
     page = await site.get(f"/bandits/{name}")
     live = await site.get(f"/bandits/{name}/live")
@@ -240,7 +203,7 @@ def test_a_key_in_the_header_opens_the_pages_too(tmp_path: Path) -> None:
 def test_the_login_keeps_the_key_where_scripts_and_other_sites_cannot_use_it(tmp_path: Path, scheme: str) -> None:
     async def story(site: Site) -> None:
         async with site.visitor(scheme) as visitor:
-            form = Reader(await visitor.get("/login?next=%2Fbandits%2Fb"))
+            form = Page(await visitor.get("/login?next=%2Fbandits%2Fb"))
             assert "/bandits/b" in form.values("value")
             answer = await visitor.post("/login", data={"key": f" {site.secret}\n", "next": "/bandits/b"})
             assert (answer.status_code, answer.headers["location"]) == (303, "/bandits/b")
@@ -264,7 +227,7 @@ def test_a_key_that_is_wrong_or_may_not_read_is_refused_at_the_login(tmp_path: P
                 answer = await visitor.post("/login", data={"key": key})
                 assert answer.status_code == status
                 assert "set-cookie" not in answer.headers
-                assert "alert" in Reader(answer).values("role")
+                assert "alert" in Page(answer).values("role")
             assert (await visitor.post("/login", content=b"\xff&key")).status_code == 401
 
     tell(tmp_path, story)
@@ -604,7 +567,7 @@ def test_script_text_in_every_name_is_escaped(tmp_path: Path) -> None:
         assert page.tags["script"] == page.tags["b"] == 0
         for path in (f"/bandits/{HOSTILE}", f"/bandits/b/decisions/{HOSTILE}", "/bandits/b/decisions/1-2"):
             await site.get(path.replace("</", "<"), 404)
-        login = Reader(await site.client.get("/login", params={"next": f"/bandits/{HOSTILE}"}))
+        login = Page(await site.client.get("/login", params={"next": f"/bandits/{HOSTILE}"}))
         assert f"/bandits/{HOSTILE}" in login.values("value")
 
     tell(tmp_path, story)
@@ -647,9 +610,9 @@ def test_the_service_shows_its_latency_and_has_a_page_for_paths_that_lead_nowher
             assert "Latency" not in (await client.get("/bandits/b", headers=headers)).text
             asked = await client.post("/v1/bandits/b/decide", json={"arms": ["x", "y"]}, headers=headers)
             assert asked.status_code == 200
-            assert "Latency of all bandits, p50 / p99" in Reader(await client.get("/bandits/b", headers=headers)).text
+            assert "Latency of all bandits, p50 / p99" in Page(await client.get("/bandits/b", headers=headers)).text
             nowhere = await client.get("/nowhere", headers={"accept": "text/html,*/*"})
-            assert (nowhere.status_code, Reader(nowhere).tags["h1"]) == (404, 1)
+            assert (nowhere.status_code, Page(nowhere).tags["h1"]) == (404, 1)
             assert (await client.get("/nowhere")).headers["content-type"] == "application/problem+json"
 
     tell(tmp_path, story)
