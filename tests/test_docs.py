@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import syndicated
-from syndicated.cli import _parser, _settings
+from syndicated.cli import _parser
+from syndicated.cli.options import settings_of
 from syndicated.environments import ENVIRONMENTS
 from syndicated.experiments import standings
 from syndicated.experiments.results import COLUMNS
@@ -79,7 +80,7 @@ def test_every_command_line_parses(command: str) -> None:
         return
     options = _parser().parse_args(arguments)
     if hasattr(options, "set"):
-        _settings(options.set)
+        settings_of(options.set)
 
 
 def test_every_command_line_names_what_exists() -> None:

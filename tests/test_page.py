@@ -5,13 +5,13 @@ import shutil
 import subprocess
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from reading import Reader
 
-from syndicated.experiments import claims, page, paper, plots
+from syndicated.experiments import claims, page, pageclaims, pagepanels, paper, plots
 from syndicated.experiments.claims import CLAIMS, Evidence, Verdict
 from syndicated.experiments.experiment import Experiment
 from syndicated.experiments.results import Result, summary
@@ -20,7 +20,6 @@ from syndicated.tuners import TUNERS
 from syndicated.types import Array
 
 ROUNDS = np.array([1.0, 50.0, 100.0])
-VOID = {"meta", "br", "hr", "img", "link", "input"}
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 
 
@@ -62,40 +61,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "report.html"
     page.write_report(file, sections(), {"Command": "reproduce all"}, {"simulation-linucb": 125.0})
     return file
-
-
-class Reader(HTMLParser):
-    """The tags in order, which must match; every attribute; and the text outside of styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not {"style"} & set(self.open):
-            self.text += data
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, own, value in self.attributes if own == name]
 
 
 @pytest.fixture(scope="module")
@@ -249,10 +214,10 @@ def test_best_alphas_differ_if_none_may_be_best_in_both(
 
 def test_the_outcome_of_a_claim_counts_its_verdicts() -> None:
     kinds = {v: Evidence("panel", "A below B", "", v) for v in Verdict}
-    assert page.outcome([kinds[Verdict.SUPPORTED]] * 3) == "Supported in all 3 comparisons."
-    assert page.outcome([kinds[Verdict.CONTRADICTED]]) == "Contradicted in the one comparison."
+    assert pageclaims.outcome([kinds[Verdict.SUPPORTED]] * 3) == "Supported in all 3 comparisons."
+    assert pageclaims.outcome([kinds[Verdict.CONTRADICTED]]) == "Contradicted in the one comparison."
     mixed = [kinds[Verdict.SUPPORTED], kinds[Verdict.UNSETTLED], kinds[Verdict.UNSETTLED]]
-    assert page.outcome(mixed) == "Of 3 comparisons: 1 supported, 2 not settled."
+    assert pageclaims.outcome(mixed) == "Of 3 comparisons: 1 supported, 2 not settled."
 
 
 def test_the_head_counts_verdicts_printed_numbers_and_winners(reader: Reader) -> None:
@@ -282,9 +247,9 @@ def test_a_shorter_run_says_so_and_is_not_held_against_the_printed_numbers(reade
 def test_a_panel_names_only_whom_the_evidence_sets_apart() -> None:
     experiment = replace(paper.FIGURE2[0], tuners={name: {"name": "Theory"} for name in "ABC"})
     finals = {"A": [10.0, 11, 9, 10, 10], "B": [10.5, 9, 11, 12, 10], "C": [20.0, 21, 22, 20, 21]}
-    said = page.standing(summary(made(experiment, finals)), repeats=5)
+    said = pagepanels.standing(summary(made(experiment, finals)), repeats=5)
     assert said == "A has the least mean regret. The evidence sets it apart from C, but not from B."
-    few = page.standing(summary(made(experiment, finals)), repeats=2)
+    few = pagepanels.standing(summary(made(experiment, finals)), repeats=2)
     assert few == "A has the least mean regret. The evidence does not set it apart from any other: B, C."
 
 

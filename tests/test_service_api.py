@@ -25,11 +25,11 @@ from hypothesis.errors import Unsatisfiable
 from serving import service as running
 
 from syndicated.cli import _parser, main
-from syndicated.service import logs, openapi, parquet, routes, serve
+from syndicated.service import handlers, logs, openapi, parquet, serve
 from syndicated.service.api import KeyRequest
 from syndicated.service.app import App
+from syndicated.service.body import join_body
 from syndicated.service.engine import Engine
-from syndicated.service.features import join_body
 from syndicated.service.routes import TABLE
 from syndicated.service.state import State, hash_key
 from syndicated.service.web import BINARY, BYTES, JSON, LINES, PROBLEM, PROBLEMS, Endpoint, Limits, Rate, Refusal
@@ -366,7 +366,7 @@ def test_a_log_learns_a_decision_once_and_has_a_key_once_and_is_in_order(play: C
 
 
 def test_the_log_comes_in_parts_and_in_chunks(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "CHUNK", 3)
+    monkeypatch.setattr(handlers, "CHUNK", 3)
 
     async def test(service: Service) -> None:
         await service.create()
@@ -385,7 +385,7 @@ def test_the_log_comes_in_parts_and_in_chunks(play: Callable[..., None], monkeyp
 def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes, "CHUNK", 7)
+    monkeypatch.setattr(handlers, "CHUNK", 7)
 
     async def test(service: Service) -> None:
         await _learn(service, "b", 20, log="all")

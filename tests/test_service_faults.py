@@ -7,11 +7,11 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ import numpy as np
 import psutil
 import pytest
 from database import Server as Database
+from serving import free_port
 
 from syndicated.service.state import State
-from syndicated.store import Store, open_store
+from syndicated.store import open_store
 
 KEY = "syn_" + "k" * 43
 SPEC = {
@@ -55,6 +56,12 @@ class Nursery:
         print(json.dumps(wish), file=self._nurse.stdin, flush=True)
         self._alive.append(int(self._nurse.stdout.readline()))
         return self._alive[-1]
+
+    async def start(self, store: str, port: int, *more: str, largest: int = 0) -> int:
+        """Start a service, and wait until it is ready."""
+        pid = self.serve(store, port, *more, largest=largest)
+        await ready(port)
+        return pid
 
     def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
         """End a service, and wait until it has."""
@@ -94,12 +101,6 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "journal.db")
     made: Callable[[], str] = request.getfixturevalue("database")
     return made()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def ready(port: int, status: int = 200) -> None:
@@ -156,6 +157,14 @@ class Callers:
         answer: dict[str, Any] = reply.raise_for_status().json()
         return answer
 
+    @asynccontextmanager
+    async def calling(self, count: int) -> AsyncIterator[None]:
+        """So many at once, until the block ends."""
+        tasks = [asyncio.create_task(self.call(k)) for k in range(count)]
+        yield
+        self.stop = True
+        await asyncio.gather(*tasks)
+
     async def call(self, number: int) -> None:
         rng = np.random.default_rng(number)
         port, k = self.ports[number % len(self.ports)], 0
@@ -190,22 +199,34 @@ class Callers:
         await asyncio.wait_for(self.reached.wait(), 60)
 
 
-def check(store: Store, callers: Callers) -> None:
-    """Nothing that was acknowledged is lost or doubled, and snapshots with a tail are the whole log, to the bit."""
-    state, whole = State.of(store), State.of(store, whole=True)
-    assert contents(state) == contents(whole)
-    decided: dict[str, int] = {}
-    learned: dict[int, list[float]] = {}
-    for event, _ in store.after(0):
-        if event.kind == "decide" and event.key is not None:
-            assert event.key not in decided
-            decided[event.key] = event.seq
-        elif event.ref is not None and event.learn is not None:
-            learned.setdefault(event.ref, []).append(event.learn)
+async def called(nursery: Nursery, address: str, *more: str, largest: int = 0) -> tuple[Callers, int, int]:
+    """The callers of a new service with a bandit, its port and its process."""
+    port = free_port()
+    pid = await nursery.start(address, port, *more, largest=largest)
+    callers = Callers([port])
+    await callers.create()
+    return callers, port, pid
+
+
+def check(address: str, callers: Callers) -> bytes:
+    """Nothing that was acknowledged is lost or doubled, and snapshots with a tail are the whole log, to the bit; the
+    model that the log makes."""
+    with closing(open_store(address, read_only=True)) as store:
+        state, whole = State.of(store), State.of(store, whole=True)
+        assert contents(state) == contents(whole)
+        decided: dict[str, int] = {}
+        learned: dict[int, list[float]] = {}
+        for event, _ in store.after(0):
+            if event.kind == "decide" and event.key is not None:
+                assert event.key not in decided
+                decided[event.key] = event.seq
+            elif event.ref is not None and event.learn is not None:
+                learned.setdefault(event.ref, []).append(event.learn)
     lost = [name for name, id_ in callers.decided.items() if decided.get(name) != number(id_)]
     assert not lost
     assert not [id_ for id_, reward in callers.rewarded.items() if learned.get(number(id_)) != [reward]]
     assert not [seq for seq, rewards in learned.items() if len(rewards) > 1]
+    return whole.names[callers.bandit].agent.state()
 
 
 def number(id_: str) -> int:
@@ -226,31 +247,19 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 def test_thirty_kills_lose_nothing_and_learn_nothing_twice(nursery: Nursery, address: str) -> None:
     async def test() -> None:
         rng = np.random.default_rng(7)
-        port = free_port()
-        pid = nursery.serve(address, port)
-        await ready(port)
-        callers = Callers([port])
-        await callers.create()
-        tasks = [asyncio.create_task(callers.call(k)) for k in range(8)]
-        for _ in range(KILLS):
-            await callers.until(int(rng.integers(1, 120)))
-            nursery.kill(pid)
-            pid = nursery.serve(address, port)
-            await ready(port)
-        await callers.until(50)
-        callers.stop = True
-        await asyncio.gather(*tasks)
+        callers, port, pid = await called(nursery, address)
+        async with callers.calling(8):
+            for _ in range(KILLS):
+                await callers.until(int(rng.integers(1, 120)))
+                nursery.kill(pid)
+                pid = await nursery.start(address, port)
+            await callers.until(50)
         nursery.kill(pid)
-        store = open_store(address, read_only=True)
-        check(store, callers)
-        store.close()
-        pid = nursery.serve(address, port)
-        await ready(port)
+        check(address, callers)
+        pid = await nursery.start(address, port)
         model = await callers.model(port)
         nursery.kill(pid, signal.SIGTERM)
-        store = open_store(address, read_only=True)
-        assert State.of(store, whole=True).names["b"].agent.state() == model
-        store.close()
+        assert check(address, callers) == model
         print(f"{KILLS} kills, {len(callers.decided)} decisions, {len(callers.rewarded)} rewards: none lost or doubled")
 
     run(test)
@@ -264,19 +273,13 @@ def test_three_replicas_one_killed_are_equal_in_the_end(nursery: Nursery, databa
         callers = Callers(ports)
         await callers.create()
         await _all_know(callers)
-        tasks = [asyncio.create_task(callers.call(k)) for k in range(9)]
-        for _ in range(3):
-            await callers.until(100)
-            nursery.kill(pids[1])
-            await callers.until(100)
-            pids[1] = nursery.serve(address, ports[1])
-            await ready(ports[1])
-        callers.stop = True
-        await asyncio.gather(*tasks)
-        store = open_store(address, read_only=True)
-        check(store, callers)
-        expected = State.of(store, whole=True).names["b"].agent.state()
-        store.close()
+        async with callers.calling(9):
+            for _ in range(3):
+                await callers.until(100)
+                nursery.kill(pids[1])
+                await callers.until(100)
+                pids[1] = await nursery.start(address, ports[1])
+        expected = check(address, callers)
         assert [await callers.model(port) for port in ports] == [expected] * 3
 
     run(test)
@@ -294,66 +297,47 @@ def test_a_killed_database_is_answered_by_503_and_the_service_recovers(
     nursery: Nursery, database: Callable[[], str], postgres: Database
 ) -> None:
     async def test() -> None:
-        address, port = database(), free_port()
-        nursery.serve(address, port)
-        await ready(port)
-        callers = Callers([port])
-        await callers.create()
-        tasks = [asyncio.create_task(callers.call(k)) for k in range(4)]
-        for _ in range(2):
-            await callers.until(50)
-            postgres.kill()
-            await ready(port, 503)
-            await asyncio.to_thread(postgres.start)
-            await ready(port)
-            await callers.until(50)
-        callers.stop = True
-        await asyncio.gather(*tasks)
+        address = database()
+        callers, port, _ = await called(nursery, address)
+        async with callers.calling(4):
+            for _ in range(2):
+                await callers.until(50)
+                postgres.kill()
+                await ready(port, 503)
+                await asyncio.to_thread(postgres.start)
+                await ready(port)
+                await callers.until(50)
         assert callers.statuses.get(503, 0) > 0
         assert set(callers.statuses) <= {200, 503}
-        store = open_store(address, read_only=True)
-        check(store, callers)
-        store.close()
+        check(address, callers)
 
     run(test)
 
 
 def test_a_full_disk_is_refused_and_loses_nothing(nursery: Nursery, tmp_path: Path) -> None:
     async def test() -> None:
-        address, port = str(tmp_path / "journal.db"), free_port()
-        pid = nursery.serve(address, port, largest=1_000_000)
-        await ready(port)
-        callers = Callers([port])
-        await callers.create()
-        tasks = [asyncio.create_task(callers.call(k)) for k in range(4)]
-        await ready(port, 503)
-        before = callers.count
-        async with callers.client(port) as client:
-            listed = await client.get("/v1/bandits")
-        assert before > 20
-        nursery.kill(pid)
-        pid = nursery.serve(address, port)
-        await ready(port)
-        await callers.until(50)
-        callers.stop = True
-        await asyncio.gather(*tasks)
+        address = str(tmp_path / "journal.db")
+        callers, port, pid = await called(nursery, address, largest=1_000_000)
+        async with callers.calling(4):
+            await ready(port, 503)
+            before = callers.count
+            async with callers.client(port) as client:
+                listed = await client.get("/v1/bandits")
+            assert before > 20
+            nursery.kill(pid)
+            pid = await nursery.start(address, port)
+            await callers.until(50)
         assert set(callers.statuses) <= {200, 503}
         assert listed.status_code in (200, 503)
         nursery.kill(pid, signal.SIGTERM)
-        store = open_store(address, read_only=True)
-        check(store, callers)
-        store.close()
+        check(address, callers)
 
     run(test)
 
 
 def test_overload_is_refused_memory_is_bounded_and_the_service_recovers(nursery: Nursery, tmp_path: Path) -> None:
     async def test() -> None:
-        port = free_port()
-        pid = nursery.serve(str(tmp_path / "journal.db"), port, "--queue", "4")
-        await ready(port)
-        callers = Callers([port])
-        await callers.create()
+        _, port, pid = await called(nursery, str(tmp_path / "journal.db"), "--queue", "4")
         arms = [{"id": str(i), "x": [1.0, 2.0, 3.0]} for i in range(4)]
         limits = httpx.Limits(max_connections=64)
         headers = {"Authorization": f"Bearer {KEY}"}
@@ -381,9 +365,7 @@ def test_overload_is_refused_memory_is_bounded_and_the_service_recovers(nursery:
 
 def test_a_second_owner_is_refused_with_one_line(nursery: Nursery, tmp_path: Path) -> None:
     async def test() -> None:
-        port = free_port()
-        nursery.serve(str(tmp_path / "journal.db"), port)
-        await ready(port)
+        await nursery.start(str(tmp_path / "journal.db"), free_port())
 
     run(test)
     command = [sys.executable, "-m", "syndicated", "serve", "--store", str(tmp_path / "journal.db"), "--port", "0"]

@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syndicated import Agent, InputError, LinUCB
-from syndicated.service import features
-from syndicated.service.features import LONGEST, Arm, Encoder, join_body, split_body
+from syndicated.service import body, features, values
+from syndicated.service.body import join_body, split_body
+from syndicated.service.features import Arm, Encoder
+from syndicated.service.hashing import LONGEST, hash_text
 from syndicated.types import Array
 
 CONTEXT: dict[str, Any] = {"age": 30, "member": True, "device": {"os": "linux", "width": 1.5}, "none": None}
@@ -154,8 +156,8 @@ def test_the_hashing_is_the_one_that_the_page_describes(dim: int, seed: int, int
 
 def test_the_columns_are_the_same_on_every_machine() -> None:
     """Written down once: if one of these changes, every bandit that was ever saved has lost what it learned."""
-    assert features._hash(0, "arm\x1fprice") == 2399777818024792150
-    assert features._hash(7, "context\x1fcountry\x1fÅland") == 2622102831020846255
+    assert hash_text(0, "arm\x1fprice") == 2399777818024792150
+    assert hash_text(7, "context\x1fcountry\x1fÅland") == 2622102831020846255
     assert hashed({"age": 2}, {"price": 3.0, "tags": ["a", "b"]}, dim=8).tolist() == [
         [0.0, -3.0, -6.0, 2.0, 0.0, 0.0, 4.0, -2.0]
     ]
@@ -416,16 +418,20 @@ def test_what_is_wrong_is_said_in_one_line(call: Callable[[], object], message: 
         call()
 
 
-def _place(call: Callable[[], object]) -> int:
-    """The line of the encoders' file that a wrong call ends in."""
+FILES = [str(module.__file__) for module in (body, features, values)]
+
+
+def _place(call: Callable[[], object]) -> tuple[str, int]:
+    """The file and line of the encoders' code that a wrong call ends in."""
     with pytest.raises(InputError) as caught:
         call()
     frames = traceback.extract_tb(caught.tb)
-    return next((frame.lineno or 0 for frame in reversed(frames) if frame.filename == features.__file__), 0)
+    return next((frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in FILES)
 
 
 def test_every_raise_is_reached() -> None:
     reached = {_place(call) for call, _ in WRONG}
-    nodes = [node for node in ast.walk(ast.parse(Path(features.__file__).read_text())) if isinstance(node, ast.Raise)]
-    assert len(nodes) >= 15
-    assert [node.lineno for node in nodes if node.lineno not in reached] == []
+    nodes = [(file, node) for file in FILES for node in ast.walk(ast.parse(Path(file).read_text()))]
+    raises = [(file, node.lineno) for file, node in nodes if isinstance(node, ast.Raise)]
+    assert len(raises) >= 15
+    assert [place for place in raises if place not in reached] == []

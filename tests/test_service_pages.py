@@ -10,7 +10,6 @@ import shutil
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,19 +18,24 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from reading import Reader
 from starlette.applications import Starlette
 
 from syndicated.environments import Linear
-from syndicated.service import charts, pages, view
+from syndicated.service import charts, pages
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Scope, Spec
 from syndicated.service.app import App
 from syndicated.service.bandit import Bandit
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
+from syndicated.service.view import words
+from syndicated.service.view.curves import curves, joint, progress, table
+from syndicated.service.view.decision import draws, explained
+from syndicated.service.view.page import tallies, uplift
+from syndicated.service.view.settings import settings
 from syndicated.store import SQLite
 from syndicated.types import Array
 
-VOID = {"meta", "link", "input", "path", "rect", "polyline", "polygon", "circle"}
 HOSTILE = "<script>alert('x')</script><b style=\"color:red\" onclick='x'>&amp;"
 VECTOR = {"kind": "vector", "dim": 3}
 AXES = {"alpha": [0.0, 0.1, 1.0], "lam": [0.1, 1.0]}
@@ -105,24 +109,17 @@ class Site:
             await asyncio.gather(*[self.reward(name, d, value) for k, (d, value) in enumerate(paid) if k % 3])
         return made
 
-    async def get(self, path: str, status: int = 200) -> "Reader":
+    async def get(self, path: str, status: int = 200) -> "Page":
         answer = await self.client.get(path)
         assert answer.status_code == status, answer.text[:500]
-        return Reader(answer)
+        return Page(answer)
 
 
-class Reader(HTMLParser):
-    """A page whose tags must match, and that must keep to the content-security policy by itself."""
+class Page(Reader):
+    """An answer whose tags must match, and that must keep to the content-security policy by itself."""
 
     def __init__(self, answer: httpx.Response) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.parts: list[str] = []
-        self.source = answer.text
-        self.feed(answer.text)
-        self.close()
+        super().__init__(answer.text)
         self.check(answer)
 
     def check(self, answer: httpx.Response) -> None:
@@ -139,35 +136,6 @@ class Reader(HTMLParser):
         assert "nan" not in re.findall(r"\w+", self.text)
         assert not re.search(r"[\", ]nan[\", ]", self.source)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.parts.append(data)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.parts)
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, own, value in self.attributes if own == name]
-
-    @property
-    def plain(self) -> str:
-        """The text with a space between any two parts of it."""
-        return " ".join(" ".join(self.parts).split())
-
 
 def tell(folder: Path, story: Callable[[Site], Awaitable[None]]) -> None:
     """Run a story in a fresh service."""
@@ -179,7 +147,7 @@ def tell(folder: Path, story: Callable[[Site], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-async def visit(site: Site, name: str) -> Reader:
+async def visit(site: Site, name: str) -> Page:
     """Every page of a bandit, the pages of its decisions too; the first of them comes back."""
     page = await site.get(f"/bandits/{name}")
     live = await site.get(f"/bandits/{name}/live")
@@ -235,7 +203,7 @@ def test_a_key_in_the_header_opens_the_pages_too(tmp_path: Path) -> None:
 def test_the_login_keeps_the_key_where_scripts_and_other_sites_cannot_use_it(tmp_path: Path, scheme: str) -> None:
     async def story(site: Site) -> None:
         async with site.visitor(scheme) as visitor:
-            form = Reader(await visitor.get("/login?next=%2Fbandits%2Fb"))
+            form = Page(await visitor.get("/login?next=%2Fbandits%2Fb"))
             assert "/bandits/b" in form.values("value")
             answer = await visitor.post("/login", data={"key": f" {site.secret}\n", "next": "/bandits/b"})
             assert (answer.status_code, answer.headers["location"]) == (303, "/bandits/b")
@@ -259,7 +227,7 @@ def test_a_key_that_is_wrong_or_may_not_read_is_refused_at_the_login(tmp_path: P
                 answer = await visitor.post("/login", data={"key": key})
                 assert answer.status_code == status
                 assert "set-cookie" not in answer.headers
-                assert "alert" in Reader(answer).values("role")
+                assert "alert" in Page(answer).values("role")
             assert (await visitor.post("/login", content=b"\xff&key")).status_code == 401
 
     tell(tmp_path, story)
@@ -361,7 +329,7 @@ def test_names_are_those_of_the_registry_and_natural_units_are_explained(tmp_pat
         assert "LinUCB tuned by Consensus" in page.plain
         assert "Boldness: how far the model explores, in standard errors of what it expects" in page.plain
         assert "LinUCB, Consensus" in (await site.get("/")).text
-        said = dict(view.settings(site.engine.bandit("b")))
+        said = dict(settings(site.engine.bandit("b")))
         assert (said["Policy"], said["Tuner"]) == ("LinUCB (delta = 0.2)", "Consensus")
         assert (said["Hold-out"], said["Floor of random arms"]) == ("none", "25% of the decisions")
 
@@ -419,7 +387,7 @@ def test_an_apprentice_shows_how_often_it_agrees(tmp_path: Path) -> None:
         made = await site.play("learner", 40, played="arm-2")
         agreed = site.engine.bandit("learner").history.agreed
         page = await visit(site, "learner")
-        assert f"Agrees with the caller {view.percent(agreed / 40)}" in page.plain
+        assert f"Agrees with the caller {words.percent(agreed / 40)}" in page.plain
         assert 0 < agreed < 40
         decision = await site.get(f"/bandits/learner/decisions/{made[-1].decision_id}")
         assert "The caller played arm-2 out of 5 arms. The model would have played" in decision.plain
@@ -438,7 +406,7 @@ def test_sgd_ts_draws_two_axes_apart(tmp_path: Path) -> None:
         assert "The tuner draws them together" not in page.text
         decision = await site.get(f"/bandits/sgd/decisions/{made[-1].decision_id}")
         assert "Score without exploration" in decision.text
-        drawn = view.draws((await site.engine.decision("sgd", made[-1].decision_id)).decided)
+        drawn = draws((await site.engine.decision("sgd", made[-1].decision_id)).decided)
         assert len(drawn) == 2
         assert all(draw.values in decision.text for draw in drawn)
 
@@ -532,8 +500,8 @@ def test_a_decision_is_told_from_its_draw_to_its_reward(tmp_path: Path) -> None:
         page = await site.get(f"/bandits/b/decisions/{decision.decision_id}")
         for said in (
             f"The model chose {decision.arm} out of 3 arms.",
-            f"Propensity {view.percent(decision.propensity)}",
-            view.name_of(decision.params),
+            f"Propensity {words.percent(decision.propensity)}",
+            words.name_of(decision.params),
             "visit 1",
             "somebody",
             "1.5 min Reward 0.25: learned.",
@@ -541,9 +509,9 @@ def test_a_decision_is_told_from_its_draw_to_its_reward(tmp_path: Path) -> None:
             f"{decision.arm} (played)",
         ):
             assert said in page.plain
-        explained = view.explained(site.engine.bandit("b"), await site.engine.decision("b", decision.decision_id))
-        assert explained.same_scale
-        for bar in explained.bars:
+        why = explained(site.engine.bandit("b"), await site.engine.decision("b", decision.decision_id))
+        assert why.same_scale
+        for bar in why.bars:
             assert bar.plain + bar.bonus == pytest.approx(bar.score)
             assert bar.predicted == pytest.approx(bar.plain)
 
@@ -599,7 +567,7 @@ def test_script_text_in_every_name_is_escaped(tmp_path: Path) -> None:
         assert page.tags["script"] == page.tags["b"] == 0
         for path in (f"/bandits/{HOSTILE}", f"/bandits/b/decisions/{HOSTILE}", "/bandits/b/decisions/1-2"):
             await site.get(path.replace("</", "<"), 404)
-        login = Reader(await site.client.get("/login", params={"next": f"/bandits/{HOSTILE}"}))
+        login = Page(await site.client.get("/login", params={"next": f"/bandits/{HOSTILE}"}))
         assert f"/bandits/{HOSTILE}" in login.values("value")
 
     tell(tmp_path, story)
@@ -624,7 +592,7 @@ def test_problems_are_pages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert "There is no bandit 'unknown'." in page.text
         assert "Not found · syndicated" in page.text
         with monkeypatch.context() as patch:
-            patch.setattr(view, "page", lambda *_: 1 / 0)
+            patch.setattr(pages, "page", lambda *_: 1 / 0)
             page = await site.get("/bandits/b", 500)
             assert "ZeroDivision" not in page.source
         await site.stop()
@@ -642,9 +610,9 @@ def test_the_service_shows_its_latency_and_has_a_page_for_paths_that_lead_nowher
             assert "Latency" not in (await client.get("/bandits/b", headers=headers)).text
             asked = await client.post("/v1/bandits/b/decide", json={"arms": ["x", "y"]}, headers=headers)
             assert asked.status_code == 200
-            assert "Latency of all bandits, p50 / p99" in Reader(await client.get("/bandits/b", headers=headers)).text
+            assert "Latency of all bandits, p50 / p99" in Page(await client.get("/bandits/b", headers=headers)).text
             nowhere = await client.get("/nowhere", headers={"accept": "text/html,*/*"})
-            assert (nowhere.status_code, Reader(nowhere).tags["h1"]) == (404, 1)
+            assert (nowhere.status_code, Page(nowhere).tags["h1"]) == (404, 1)
             assert (await client.get("/nowhere")).headers["content-type"] == "application/problem+json"
 
     tell(tmp_path, story)
@@ -679,14 +647,14 @@ def bandit_of(**spec: Any) -> Bandit:
 
 def test_a_hold_out_is_compared_with_all_that_the_bandit_ran() -> None:
     history = bandit_of().history
-    assert view.uplift(history) is None
+    assert uplift(history) is None
     history.tallies = {"agent": [9, 4, 3.0, 3.0], "warmup": [9, 4, 1.0, 1.0], "holdout": [10, 5, 1.0, 1.0]}
-    found = view.uplift(history)
+    found = uplift(history)
     assert found is not None
     assert found.mean == pytest.approx(4 / 8 - 1 / 5)
     assert found.half == pytest.approx(1.96 * np.hypot(np.sqrt(0.25 / 7), np.sqrt(0.16 / 4)))
-    assert [each.decisions for each in view.tallies(history)] == [9, 9, 10]
-    assert view.tallies(history)[0].reward.mean == 0.75
+    assert [each.decisions for each in tallies(history)] == [9, 9, 10]
+    assert tallies(history)[0].reward.mean == 0.75
 
 
 def rows_of(counts: list[int], rewards: list[int], sums: list[float], explored: list[int]) -> Array:
@@ -695,7 +663,7 @@ def rows_of(counts: list[int], rewards: list[int], sums: list[float], explored: 
 
 def test_stretches_hold_the_differences_between_rows() -> None:
     rows = rows_of([0, 25, 50, 75], [0, 10, 30, 30], [0, 5, 5, 5], [0, 25, 25, 30])
-    found = view.progress(rows)
+    found = progress(rows)
     assert found.decisions.tolist() == [12.5, 37.5, 62.5]
     assert found.mean[:2].tolist() == [0.5, 0.0]
     assert np.isnan(found.mean[2])
@@ -704,16 +672,16 @@ def test_stretches_hold_the_differences_between_rows() -> None:
 
 
 def test_the_first_decisions_are_one_stretch() -> None:
-    found = view.progress(rows_of([0, 1], [0, 0], [0, 0], [0, 1]))
+    found = progress(rows_of([0, 1], [0, 0], [0, 0], [0, 1]))
     assert (found.decisions.tolist(), found.explored.tolist()) == ([0.5], [1.0])
 
 
 def test_marginals_add_up_to_one() -> None:
     bandit = bandit_of(space=AXES)
-    shown = view.curves(bandit, view.table(bandit))
+    shown = curves(bandit, table(bandit))
     assert [(each.name, each.labels) for each in shown] == [("alpha", ["0", "0.1", "1"]), ("lam", ["0.1", "1"])]
     assert all(np.allclose(each.p.sum(axis=1), 1) for each in shown)
-    assert len(view.joint(bandit)) == 6
+    assert len(joint(bandit)) == 6
 
 
 # charts

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.page import spec_text, time_text, versions
+from syndicated.experiments.facts import spec_text, time_text, versions
 from syndicated.experiments.scoreboard import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
 from syndicated.experiments.standings import Ratio, Standing, World, findings, number, overall, standings
 from syndicated.files import write

@@ -49,6 +49,11 @@ def _cell(place: int, value: str, kind: str) -> Markup:
     return el("th", value, scope="row") if place == 0 else el("td", value, class_=kind)
 
 
+def link(place: str, text: str) -> Markup:
+    """A link to a place of the same page."""
+    return el("a", text, href=f"#{place}")
+
+
 def picture(drawn: str, caption: str) -> Markup:
     """An inlined figure with its caption."""
     return el("figure", el("div", Markup(drawn), class_="picture"), el("figcaption", caption))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-from syndicated.service.view import Bar, number, percent
+from syndicated.service.view.decision import Bar
+from syndicated.service.view.words import number, percent
 from syndicated.types import Array
 
 WIDTH, HEIGHT = 440, 236

@@ -16,12 +16,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from syndicated.service import charts, view
+from syndicated.service import charts
 from syndicated.service.api import KeyReply, Problem
 from syndicated.service.auth import COOKIE, check, token_of
 from syndicated.service.batch import Batch
 from syndicated.service.engine import Engine
 from syndicated.service.state import Record
+from syndicated.service.view import words
+from syndicated.service.view.decision import explained
+from syndicated.service.view.listing import Line, listing
+from syndicated.service.view.page import Page, page
 from syndicated.service.web import Rate, Refusal
 from syndicated.store import Store
 
@@ -81,9 +85,9 @@ class Pages:
                 self.rate.take(request.state.key.id)
                 return await show(request)
             except Problem as problem:
-                page = error_page(problem.status, problem.detail, request.state.key)
-                page.headers.update(problem.headers if isinstance(problem, Refusal) else {})
-                return page
+                answer = error_page(problem.status, problem.detail, request.state.key)
+                answer.headers.update(problem.headers if isinstance(problem, Refusal) else {})
+                return answer
             except Exception:
                 log.exception("a page failed")
                 return error_page(500, "the service's log says what happened", request.state.key)
@@ -103,21 +107,21 @@ class Pages:
     async def _bandit(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]
 
-        def look(batch: Batch) -> view.Page:
+        def look(batch: Batch) -> Page:
             bandit = self.engine.bandit(name)
             latest = {self.engine.public(record.event): record for record in _latest(batch.store, bandit.id)}
-            return view.page(bandit, latest, _last(batch.store, bandit.id))
+            return page(bandit, latest, _last(batch.store, bandit.id))
 
-        page = await self.engine.submit(look, alone=True)
+        shown = await self.engine.submit(look, alone=True)
         counts = {kind: self.engine.counts.get(kind, 0) for kind in ("repeated", "conflict")}
         latency = self.latency() if self.latency else None
-        known = {"name": name, "page": page, "counts": counts, "latency": latency, "base": _base(request)}
+        known = {"name": name, "page": shown, "counts": counts, "latency": latency, "base": _base(request)}
         return await self._page(request, template, **known)
 
     async def decision(self, request: Request) -> Response:
         name, id_ = request.path_params["name"], request.path_params["id"]
         record = await self.engine.decision(name, id_)
-        found = view.explained(self.engine.bandit(name), record)
+        found = explained(self.engine.bandit(name), record)
         return await self._page(request, "decision.html", name=name, id=id_, found=found)
 
     async def _page(self, request: Request, template: str, **more: Any) -> Response:
@@ -172,9 +176,9 @@ async def static(request: Request) -> Response:
 # what a page asks of the engine
 
 
-def _listing(batch: Batch) -> tuple[list[view.Line], list[view.Line]]:
+def _listing(batch: Batch) -> tuple[list[Line], list[Line]]:
     last = {id_: _last(batch.store, id_) for id_ in batch.state.bandits}
-    return view.listing(batch.state, {id_: at for id_, at in last.items() if at is not None})
+    return listing(batch.state, {id_: at for id_, at in last.items() if at is not None})
 
 
 def _last(store: Store, bandit: int) -> float | None:
@@ -258,16 +262,16 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 ENVIRONMENT.filters |= {
-    "number": view.number,
-    "percent": view.percent,
-    "plus_minus": view.plus_minus,
-    "duration": view.duration,
-    "named": view.name_of,
+    "number": words.number,
+    "percent": words.percent,
+    "plus_minus": words.plus_minus,
+    "duration": words.duration,
+    "named": words.name_of,
     "when": _when,
     "ago": _ago,
 }
 ENVIRONMENT.globals |= {
     "charts": charts,
-    "who": view.WHO,
+    "who": words.WHO,
     "static": lambda name: f"/static/{name}?v={VERSIONS[name]}",
 }

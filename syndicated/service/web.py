@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope
 from syndicated.errors import InputError, SyndicatedError
 from syndicated.service import api
 from syndicated.service.api import Problem
-from syndicated.service.features import split_body
+from syndicated.service.body import split_body
 from syndicated.types import Array
 
 if TYPE_CHECKING:

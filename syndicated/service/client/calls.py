@@ -11,10 +11,11 @@ import numpy as np
 from msgspec import Struct
 
 from syndicated.errors import InputError, check_arms, check_count, check_number, shorten
+from syndicated.service.body import join_body
 from syndicated.service.client.admin import Admin
 from syndicated.service.client.errors import Refused, Unavailable
 from syndicated.service.client.wire import Flow, Send, decode, encode, of_bandit, pause
-from syndicated.service.features import Arm, join_body
+from syndicated.service.features import Arm
 from syndicated.types import Array
 
 BINARY = 200  # arms from which a table goes as a binary body

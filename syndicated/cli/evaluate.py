@@ -1,0 +1,61 @@
+"""`syndicated evaluate`: what other configurations would have earned, from a log."""
+
+import argparse
+import inspect
+from pathlib import Path
+from typing import Any
+
+from syndicated.agent import Agent
+from syndicated.cli.options import console, settings_of
+from syndicated.errors import InputError
+from syndicated.evaluate import Evaluation, evaluate, read_log
+from syndicated.evaluate.table import print_evaluations
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.space import Space
+from syndicated.spec import build
+from syndicated.tuners import TUNERS, Fixed
+
+
+def add_command(commands: Any) -> None:
+    """Add `evaluate`."""
+    judge = commands.add_parser("evaluate", help="what a policy with other tuners would have earned, from a log")
+    judge.add_argument("log", type=Path, metavar="LOG", help="decisions and rewards as JSON lines")
+    judge.add_argument("--policy", default="LinUCB")
+    judge.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Consensus")
+    judge.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE[,VALUE]",
+        help="candidates of a hyper-parameter, or with a prefix policy. or tuner. an argument",
+    )
+    judge.add_argument("--bandit", metavar="NAME", help="which, if the log has several")
+    judge.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
+    judge.add_argument("--acceptance", type=float, help="c (default: the least propensity of the log)")
+    judge.add_argument("--histories", type=int, default=5, help="of each target, each with its own seed (default 5)")
+    judge.add_argument("--seed", type=int, default=0, help="of the targets' first history (default 0)")
+    judge.set_defaults(command=_evaluate)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    settings = settings_of(options.set)
+    if settings["environment"]:
+        raise InputError("--set of this command takes policy. and tuner. only; got environment.")
+    log = read_log(options.log, options.bandit)
+    policy = build(POLICIES, {"name": options.policy, "dim": log.dim, **settings["policy"]})
+    found: dict[str, Evaluation] = {}
+    for name in options.tuner or ["Consensus"]:
+        tuner = find(TUNERS, name)
+        space = Space(**settings["space"]) if settings["space"] or tuner is Fixed else policy.space
+        takes = "space" in inspect.signature(tuner).parameters
+        spec = {"name": name, **({"space": space} if takes else {}), **settings["tuner"]}
+        agent = Agent(policy, build(TUNERS, spec), seed=options.seed)
+        found[tuner.__name__] = evaluate(
+            log,
+            agent,
+            confidence=options.confidence,
+            acceptance=options.acceptance,
+            histories=options.histories,
+        )
+    print_evaluations(console(), type(policy).__name__, log, found)

@@ -1,0 +1,37 @@
+"""What commands share: the values of --set, and where tables are printed."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+
+from syndicated.errors import InputError
+
+
+def settings_of(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """--set options by what they set: the space, or an argument of the policy, the tuner or the environment."""
+    settings: dict[str, dict[str, Any]] = {"space": {}, "policy": {}, "tuner": {}, "environment": {}}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        kind, dot, argument = name.rpartition(".")
+        kind = kind if dot else "space"
+        if not equals or not argument or kind not in settings:
+            raise InputError(f"--set takes NAME=VALUE with NAME as alpha or policy.intercept; got {pair!r}")
+        values = [_value(part) for part in text.split(",")]
+        settings[kind][argument] = values if kind == "space" or len(values) > 1 else values[0]
+    return settings
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or null as JSON has them, otherwise the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal, or wide enough for all of them in a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else 140)

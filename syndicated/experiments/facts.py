@@ -1,0 +1,44 @@
+"""Facts about a run in words, for pages: what it was computed with, how long it took, what was played."""
+
+import platform
+from importlib.metadata import version
+
+import numba
+import numpy as np
+
+from syndicated.spec import Spec
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were computed with."""
+    return {
+        "syndicated": version("syndicated"),
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+
+
+def time_text(seconds: float) -> str:
+    """Seconds as a person reads them.
+
+    >>> time_text(4.25), time_text(754)
+    ('4.2 s', '12 min 34 s')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if seconds >= 60 else f"{seconds:.1f} s"
+
+
+def spec_text(spec: Spec) -> str:
+    """A part and its parameters on one line.
+
+    >>> spec_text({"name": "TwoLayer", "space": {"alpha": [0, 1]}, "horizon": 10})
+    'TwoLayer(alpha in {0, 1}, horizon=10)'
+    """
+    said = []
+    for name, value in spec.items():
+        if name == "space":
+            said += [f"{axis} in {{{', '.join(f'{each:g}' for each in values)}}}" for axis, values in value.items()]
+        elif name != "name":
+            said.append(f"{name}={f'{value:.4g}' if isinstance(value, float) else value}")
+    return f"{spec['name']}({', '.join(said)})"
