@@ -791,7 +791,7 @@ def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
         def fail(*args: Any) -> None:
             raise StoreError("the journal cannot be used: full")
 
-        service.engine.store.save = fail  # type: ignore[method-assign]
+        service.engine.store.save = fail  # type: ignore[method-assign,assignment]
         await service.restart()
         assert service.learned == 1
 

@@ -104,7 +104,8 @@ def _reproduce(options: argparse.Namespace) -> None:
         save(options, name, plots.draw_grid(own) if name == "table1" else plots.draw_regret(own))
     if options.what == "all":
         file = options.out / "report.html"
-        page.write_report(file, sections, {"Time on the wall, this command": f"{time.perf_counter() - started:.0f} s"})
+        wall = facts.time_text(time.perf_counter() - started)
+        page.write_report(file, sections, {"Time on the wall, this command": wall})
         print(f"report: {file}")
 
 

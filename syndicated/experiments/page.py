@@ -22,21 +22,18 @@ PAPER_HORIZON = 10_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def write_report(
-    file: Path, sections: Sections, settings: Mapping[str, str] | None = None, wall: Mapping[str, float] | None = None
-) -> None:
-    """Write the page. `settings` are lines for its last section (as the command and the number of processes), `wall`
-    the seconds that each experiment took, by name."""
-    write(file, report(sections, settings or {}, wall or {}))
+def write_report(file: Path, sections: Sections, settings: Mapping[str, str] | None = None) -> None:
+    """Write the page. `settings` are lines for its last section, as the command and the number of processes."""
+    write(file, report(sections, settings or {}))
 
 
-def report(sections: Sections, settings: Mapping[str, str], wall: Mapping[str, float]) -> str:
+def report(sections: Sections, settings: Mapping[str, str]) -> str:
     """The page as text."""
     claims = weighed(sections)
     title = "Syndicated Bandits: the paper's experiments, run again"
     parts = [_head(title, sections, claims), _contents(sections), _overview(sections), claims_section(claims)]
     parts += [panels_section(name, sections[name]) for name in HEADINGS if sections.get(name)]
-    parts += [_reading(), settings_section(sections, settings, wall)]
+    parts += [_reading(), settings_section(sections, settings)]
     css = files("syndicated.experiments").joinpath("page.css").read_text()
     head = (
         '<meta charset="utf-8">'

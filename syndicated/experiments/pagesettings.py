@@ -10,12 +10,12 @@ from syndicated.experiments.pagepanels import HEADINGS
 from syndicated.experiments.results import Result
 
 
-def settings_section(sections: Sections, settings: Mapping[str, str], wall: Mapping[str, float]) -> Markup:
+def settings_section(sections: Sections, settings: Mapping[str, str]) -> Markup:
     results = [result for name in HEADINGS for result in sections.get(name, [])]
     lines = [[name, value] for name, value in (versions() | dict(settings)).items()]
     total = sum(result.seconds for result in results)
-    rows = [_panel_settings(result, wall) for result in results]
-    rows.append(["All", "", "", "", time_text(sum(wall.values())) if wall else "–", time_text(total)])
+    rows = [_panel_settings(result) for result in results]
+    rows.append(["All", "", "", "", time_text(total)])
     parts = [[r.experiment.title, spec_text(r.experiment.environment), spec_text(r.experiment.policy)] for r in results]
     tuners = [row for name in HEADINGS for row in _tuner_rows(name, sections.get(name, []))]
     notice = [el("h3", "Data"), el("p", NOTICE)] if any(_is_movielens(result) for result in results) else []
@@ -23,7 +23,7 @@ def settings_section(sections: Sections, settings: Mapping[str, str], wall: Mapp
         "section",
         el("h2", "Settings, versions and time", id="settings"),
         table("Versions and command", ["what", "value"], lines, texts=2),
-        table("Size and time of each panel", ["panel", "rounds", "repeats", "seeds", "wall time", "CPU time"], rows),
+        table("Size and time of each panel", ["panel", "rounds", "repeats", "seeds", "CPU time"], rows),
         table("Worlds and policies", ["panel", "world", "policy"], parts, texts=3),
         table("Tuners", ["where", "label", "tuner"], tuners, texts=3),
         *notice,
@@ -34,11 +34,10 @@ def _is_movielens(result: Result) -> bool:
     return bool(result.experiment.environment["name"] == "MovieLens")
 
 
-def _panel_settings(result: Result, wall: Mapping[str, float]) -> list[str]:
+def _panel_settings(result: Result) -> list[str]:
     e = result.experiment
     seeds = f"{e.seed} to {e.seed + e.repeats - 1}" if e.repeats > 1 else str(e.seed)
-    took = time_text(wall[e.name]) if e.name in wall else "–"
-    return [e.title, f"{e.horizon:,}", str(e.repeats), seeds, took, time_text(result.seconds)]
+    return [e.title, f"{e.horizon:,}", str(e.repeats), seeds, time_text(result.seconds)]
 
 
 def _tuner_rows(section: str, results: Sequence[Result]) -> list[list[str]]:
