@@ -394,6 +394,9 @@ def test_a_survey_is_what_is_proposed_and_keeps_nothing_over_a_reward(name: str)
         agent.learn(agent.decide(X), _reward(t))
         if t == 20:
             agent.restore(twin.state())
+        if t == 30:
+            agent.survey(X, agent.round, agent.choice)
+            agent.restore(_known_tuners()[name].state())
 
 
 @pytest.mark.parametrize("name", _known_tuners())

@@ -233,6 +233,22 @@ def test_a_penalty_that_was_not_prepared_scores_as_a_prepared_one(make: type[Rid
             np.testing.assert_allclose(predicted, prepared.predict(arms, {"lam": lam}), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("make", [LinUCB, LinTS, UCBGLM])
+def test_points_asked_again_are_scored_by_what_the_model_holds_now(make: type[RidgePolicy]) -> None:
+    X, rewards = data(1100)
+    arms, points = data(7, seed=2)[0], tuple(POINTS)
+    policy = linear(make, X[:5], rewards[:5], True)
+    young = policy.state()
+    for n in range(5, 1100):
+        policy.learn(X[n], float(rewards[n]), {})
+        if n % 100 == 0 or n > 995:
+            now = policy.scores(arms, list(points), Stream(1, POLICY, 5))
+            assert policy.scores(arms, points, Stream(1, POLICY, 5)).tobytes() == now.tobytes()
+    policy.restore(young)
+    now = policy.scores(arms, list(points), Stream(1, POLICY, 5))
+    assert policy.scores(arms, points, Stream(1, POLICY, 5)).tobytes() == now.tobytes()
+
+
 def test_ucb_glms_V_is_the_sum_of_x_x_without_weights() -> None:
     X, rewards = data(150)
     arms = data(7, seed=2)[0]

@@ -30,6 +30,8 @@ from syndicated.service.api import KeyRequest
 from syndicated.service.app import App
 from syndicated.service.body import join_body
 from syndicated.service.engine import Engine
+from syndicated.service.metrics import Metrics
+from syndicated.service.protocol import Bundled
 from syndicated.service.routes import TABLE
 from syndicated.service.state import State, hash_key
 from syndicated.service.web import BINARY, BYTES, JSON, LINES, PROBLEM, PROBLEMS, Endpoint, Limits, Rate, Refusal
@@ -289,6 +291,21 @@ def test_expectation_09_the_log_exports_and_imports_to_the_same_model(play: Call
         assert (again.status_code, again.json()["type"]) == (409, "/docs#problem-not-empty")
         live = [snapshot.state for snapshot in service.engine.state.snapshots(every=True)]
         assert live == [s.state for s in State.of(service.engine.store, whole=True).snapshots(every=True)]
+
+    play(test)
+
+
+def test_a_log_of_another_space_is_refused(play: Callable[..., None]) -> None:
+    async def test(service: Service) -> None:
+        await _learn(service, "old", 12, policy={"name": "SGDTS", "tau": 5}, space={"boldness": [0.5, 1.0]})
+        log = (await service.call("GET", "/v1/bandits/old/log")).content
+        await service.create("new", policy={"name": "SGDTS", "tau": 5}, space={"boldness": [0.25, 0.75]})
+        reply = await service.call("POST", "/v1/bandits/new/log", log)
+        assert (reply.status_code, "choice must be one that the tuner can make" in reply.json()["detail"]) == (
+            422,
+            True,
+        )
+        assert (await service.decide("new"))["arm"] in ("a", "b")
 
     play(test)
 
@@ -1166,6 +1183,76 @@ def test_replies_with_and_without_a_body_come_one_after_another(tmp_path: Path) 
         assert seen.readline() == b"HTTP/1.1 100 Continue\r\n"
         caller.sendall(b"{}")
         assert seen.read().startswith(b"\r\nHTTP/1.1 422 ")
+
+
+def test_a_caller_who_will_send_no_more_is_answered(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        for _ in range(20):
+            with _calling(server) as caller:
+                caller.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                caller.shutdown(socket.SHUT_WR)
+                assert caller.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
+        with _calling(server) as caller:
+            caller.sendall(b"POST /login HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nkey=")
+            caller.shutdown(socket.SHUT_WR)
+            assert caller.makefile("rb").read() == b""
+
+
+def test_what_is_written_to_a_caller_who_has_gone_is_dropped() -> None:
+    class Gone(asyncio.Transport):
+        def is_closing(self) -> bool:
+            return True
+
+        def close(self) -> None:
+            pass
+
+    async def test() -> None:
+        transport = Bundled(Gone(), asyncio.get_running_loop())
+        transport.write(b"x")
+        transport.close()
+        transport.write(b"y")
+        await asyncio.sleep(0)
+
+    asyncio.run(test())
+
+
+def test_trailers_are_limited(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        port = int(server.url.rpartition(":")[2])
+        start = b"POST /login HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nkey=\r\n0\r\n"
+        for endless in (b"name: " + b"x" * 1000 + b"\r\n", b"x" * 1000):
+            with _calling(server) as caller:
+                seen = 0
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    caller.sendall(start + b"name: ")
+                    while seen < 100_000_000:
+                        caller.sendall(endless * 20)
+                        seen += len(endless) * 20
+                assert seen < 100_000_000
+        assert _answer(port, [b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"]) == b"HTTP/1.1 200"
+        chunks = b"".join(b"1\r\nx\r\n" for _ in range(50_000))
+        small = start.replace(b"4\r\nkey=\r\n0\r\n", chunks + b"0\r\n\r\n")
+        assert _answer(port, [small]) in (b"HTTP/1.1 401", b"HTTP/1.1 403", b"HTTP/1.1 200")
+
+
+def test_a_length_that_is_too_large_is_refused_before_the_body_comes(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        port, key = int(server.url.rpartition(":")[2]), f"authorization: Bearer {server.key}\r\n".encode()
+        announced = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n" + key + b"content-length: 99999999\r\n\r\n"
+        assert _answer(port, [announced]) == b"HTTP/1.1 413"
+
+
+def test_seconds_are_counted_up_to_and_with_the_edge_of_a_bucket(tmp_path: Path) -> None:
+    store = SQLite(tmp_path / "journal.db")
+    metrics = Metrics(Engine(store))
+    metrics.observe("/x", 200, 0.001)
+    metrics.observe("/x", 200, 99.0)
+    lines = metrics.text().decode()
+    assert 'syndicated_request_seconds_bucket{le="0.001",route="/x"} 1.0' in lines
+    assert 'syndicated_request_seconds_bucket{le="10.0",route="/x"} 1.0' in lines
+    assert 'syndicated_request_seconds_bucket{le="+Inf",route="/x"} 2.0' in lines
+    assert 'syndicated_request_seconds_sum{route="/x"} 99.001' in lines
+    store.close()
 
 
 def test_a_large_body_does_not_count_as_headers_of_the_next_request(tmp_path: Path) -> None:

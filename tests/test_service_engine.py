@@ -1,26 +1,36 @@
 """The engine: what a service promises about decisions and rewards, without its HTTP. Numbers are SERVICE.md's list."""
 
 import asyncio
+import gc
 import math
+import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import pytest
+from psycopg.pq import TransactionStatus
 
 from syndicated.service.api import Create, DecideReply, DecideRequest, KeyRequest, Problem, RewardRequest, Spec
 from syndicated.service.bandit import make
 from syndicated.service.batch import Batch
 from syndicated.service.engine import Engine
 from syndicated.service.features import Arm
+from syndicated.service.handlers import decide
+from syndicated.service.shelf import Shelf
 from syndicated.service.state import State, hash_key
+from syndicated.service.web import Call
 from syndicated.store import SQLite, StoreError, open_store
 from syndicated.store import copy as copy_journal
+from syndicated.store.postgres import Postgres
 from syndicated.survey import leaders
+from syndicated.types import Array
 
 VECTOR = {"kind": "vector", "dim": 3}
 ARMS = [Arm(name, x=x) for name, x in (("a", [1.0, 0.0, 0.0]), ("b", [0.0, 1.0, 0.0]), ("c", [0.0, 0.0, 1.0]))]
@@ -57,6 +67,8 @@ class Service:
         """Set the clock and wait until all that it asks for is done."""
         self.clock.now += seconds
         for _ in range(2):
+            await self.engine.look(lambda state: None)
+        while any(bandit.behind for bandit in self.engine.state.bandits.values()):
             await self.engine.look(lambda state: None)
 
     async def restart(self) -> None:
@@ -487,7 +499,7 @@ def test_expectation_18_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
         engine = Engine(SQLite(tmp_path / "journal.db"), limit=3)
         waiting = [engine.look(lambda state: state.seq) for _ in range(3)]
         with refused(503, "overload"):
-            await engine.look(lambda state: state.seq)
+            await asyncio.wait_for(engine.look(lambda state: state.seq), 30)
         engine.start()
         assert await asyncio.gather(*waiting) == [0, 0, 0]
         assert await engine.look(lambda state: state.seq) == 0
@@ -533,8 +545,195 @@ def test_a_bandit_may_change_while_a_request_waits(play: Callable[[Test], None])
         await wider
         with refused(409, "conflict", "the bandit got other features while this request waited"):
             await late
+        await engine.update("", "b", {"features": VECTOR})
+        seeded, same = engine.update("", "b", {"seed": 8}), engine.decide("b", ASK)
+        await seeded
+        assert (await same).epoch == engine.bandit("b").epoch
 
     play(test)
+
+
+def test_a_refused_request_lets_go_of_its_arms(play: Callable[[Test], None]) -> None:
+    async def ask(engine: Engine) -> "weakref.ref[Array]":
+        table = np.ones((2, 3))
+        app = cast(Any, SimpleNamespace(engine=engine))
+        call = Call(app, "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
+        with suppress(Problem):
+            await decide(call)
+        return weakref.ref(table)
+
+    async def test(service: Service) -> None:
+        await service.create()
+        await service.engine.retire("", "b")
+        gc.disable()
+        try:
+            table = await ask(service.engine)
+            await asyncio.sleep(0)  # what woke this task has the answer until it is over
+            assert table() is None
+        finally:
+            gc.enable()
+
+    play(test)
+
+
+def test_a_write_that_was_made_and_not_told_is_seen_in_the_next_batch(play: Callable[[Test], None]) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        write = service.engine.store.write
+
+        def lose(events: Any) -> None:
+            write(events)
+            raise StoreError("the journal cannot be used: no answer")
+
+        service.engine.store.write = lose  # type: ignore[method-assign]
+        with refused(503, "unavailable"):
+            await service.decide()
+        service.engine.store.write = write  # type: ignore[method-assign]
+        await service.decide()
+        assert service.engine.bandit("b").history.count == 2
+
+    play(test)
+
+
+def test_windows_do_not_close_for_ever_while_the_journal_is_away(
+    play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.engine.PAGE", 2)
+
+    async def test(service: Service) -> None:
+        await service.create(window=10.0, default_reward=0.5)
+        for _ in range(6):
+            await service.decide()
+        store, batch = service.engine.store, service.engine.store.batch
+        pages, decisions = 0, store.decisions
+
+        def fail() -> Any:
+            raise StoreError("the journal cannot be used: away")
+
+        def count(*args: Any) -> Any:
+            nonlocal pages
+            pages += 1
+            if pages == 2:
+                store.batch = fail  # type: ignore[method-assign]
+            return decisions(*args)
+
+        store.decisions = count  # type: ignore[method-assign,assignment]
+        service.clock.now += 100.0
+        while not service.engine.away:
+            with suppress(Problem):
+                await service.engine.look(lambda state: None)
+        with refused(503, "unavailable"):
+            await service.decide()
+        store.batch, store.decisions = batch, decisions  # type: ignore[method-assign]
+        await service.pass_time(2.0)
+        assert service.learned == 6
+
+    play(test)
+
+
+def test_requests_are_served_between_the_pages_of_windows_that_close(
+    play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.engine.PAGE", 2)
+
+    async def test(service: Service) -> None:
+        await service.create(window=10.0, default_reward=0.5)
+        for _ in range(20):
+            await service.decide()
+        service.clock.now += 100.0
+        await service.engine.look(lambda state: None)
+        assert await service.engine.look(lambda state: state.names["b"].history.learned) < 20
+        await service.pass_time(2.0)
+        assert service.learned == 20
+
+    play(test)
+
+
+def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    after, outside = Postgres.after, 0
+
+    def watch(self: Postgres, *args: Any) -> Any:
+        nonlocal outside
+        outside += self._db.info.transaction_status != TransactionStatus.INTRANS
+        return after(self, *args)
+
+    monkeypatch.setattr(Postgres, "after", watch)
+
+    async def test(address: str) -> None:
+        first, idle = Engine(open_store(address)), Engine(open_store(address))
+        first.start()
+        idle.start()
+        await first.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        async with asyncio.timeout(30):
+            while "b" not in idle.state.names:
+                await asyncio.sleep(0)
+        await asyncio.gather(first.stop(), idle.stop())
+
+    asyncio.run(test(database()))
+    assert outside == 0
+
+
+def test_a_replica_decides_behind_what_others_wrote_and_hears_of_it_when_idle(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.runner.POLL", 600.0)
+
+    async def test(address: str) -> None:
+        first, other = Engine(open_store(address)), Engine(open_store(address))
+        with monkeypatch.context() as deaf:
+            deaf.setattr(Engine, "_listen", lambda self, loop: None)
+            first.start()
+        other.start()
+        await first.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        async with asyncio.timeout(30):
+            while "b" not in other.state.names:
+                await asyncio.sleep(0)
+        for _ in range(3):
+            await other.decide("b", ASK)
+        reply = await first.decide("b", ASK)
+        assert first.private(reply.decision_id) == first.state.seq == 5
+        assert (await first.decision("b", reply.decision_id)).decided.round == 3
+        await asyncio.gather(first.stop(), other.stop())
+
+    asyncio.run(test(database()))
+
+
+def test_long_requests_run_alone_and_aside_and_short_ones_let_the_loop_go_on(
+    play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.runner.SLICE", 0.0)
+
+    async def test(service: Service) -> None:
+        await service.create()
+        engine, seen = service.engine, []
+
+        def note(what: str) -> Callable[[Any], None]:
+            return lambda _: seen.append((what, threading.current_thread() is threading.main_thread()))
+
+        asked = [engine.submit(note("short")) for _ in range(3)]
+        asked += [engine.look(note("alone")), engine.submit(note("last"))]
+        asyncio.get_running_loop().call_later(0, lambda: note("between")(None))
+        await asyncio.gather(*asked)
+        assert sorted(seen[:4]) == [("between", True), ("short", True), ("short", True), ("short", True)]
+        assert seen[3] == ("short", True)
+        assert seen[4:] == [("alone", False), ("last", True)]
+
+    play(test)
+
+
+def test_a_full_queue_is_refused_before_arms_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        engine = Engine(SQLite(tmp_path / "journal.db"), limit=1)
+        engine.start()
+        await engine.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(Shelf, "offer", None)
+        waiting = engine.look(lambda state: None)
+        with refused(503, "overload"):
+            await engine.decide("b", ASK)
+        await waiting
+        await engine.stop()
+
+    asyncio.run(test())
 
 
 def test_an_engine_that_fails_within_a_batch_leaves_the_journal_to_others(database: Callable[[], str]) -> None:
@@ -673,6 +872,29 @@ def test_a_snapshot_that_was_not_committed_is_taken_again(play: Callable[[Test],
         await service.create("other")
         await service.restart()
         assert service.learned == 30
+
+    play(test)
+
+
+def test_a_snapshot_whose_commit_failed_is_taken_again(play: Callable[[Test], None]) -> None:
+    async def test(service: Service) -> None:
+        await service.create()
+        await service.reward((await service.decide()).decision_id, 1.0)
+        batch = service.engine.store.batch
+
+        @contextmanager
+        def fail() -> Iterator[int]:
+            with batch() as last:
+                yield last
+                raise StoreError("the journal cannot be used: full")
+
+        service.engine.store.batch = fail  # type: ignore[method-assign]
+        with refused(503, "unavailable"):
+            await service.engine.save_model("b")
+        service.engine.store.batch = batch  # type: ignore[method-assign]
+        await service.create("other")
+        await service.restart()
+        assert service.learned == 1
 
     play(test)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import syndicated.store
 from syndicated import InputError
-from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _sql, base, copy, open_store
+from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _sql, base, copy, open_store, sqlite
 from syndicated.store._sql import SQL
 from syndicated.store.postgres import Postgres
 
@@ -149,6 +149,42 @@ def test_a_batch_in_which_something_failed_keeps_nothing(store: Store) -> None:
         go_on()
     assert store.last() == 0
     _add(store, _decisions(1))
+    assert store.last() == 1
+
+
+def test_what_is_written_by_itself_is_all_or_nothing(
+    kind: str, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "ROWS", 3)
+    store = journals.open(journals.address(kind))
+    for size in (1, 3, 7):
+        store.write([event._replace(seq=store.last() + i) for i, event in enumerate(_decisions(size), start=1)])
+    assert [event.seq for event in _all(store)] == list(range(1, 12))
+    for size in (2, 3, 8):
+        events = [Event(12 + i, 1, "decide", 0.0) for i in range(size)]
+        with pytest.raises(StoreError, match="cannot be used"):
+            store.write([*events[:-1], events[0]])
+        assert store.last() == 11
+    store.write([Event(12, 1, "decide", 0.0)])
+    assert store.last() == 12
+
+
+def test_an_ear_that_fails_does_not_fail_a_batch(journals: Journals) -> None:
+    class Deaf:
+        closed = False
+
+        def notifies(self, **more: Any) -> NoReturn:
+            raise psycopg.OperationalError("the connection was lost")
+
+        def close(self) -> None:
+            pass
+
+    store = journals.open(journals.address("postgres"))
+    store._ears = Deaf()
+    with store.batch():
+        store.append([Event(1, 1, "decide", 0.0)])
+        with pytest.raises(StoreError, match="the connection was lost"):
+            store.wait(0.0)
     assert store.last() == 1
 
 

@@ -27,7 +27,7 @@ from syndicated.service.api import Scope as KeyScope
 from syndicated.service.engine import Engine
 from syndicated.service.logs import safe
 from syndicated.service.metrics import Metrics
-from syndicated.service.web import JSON, SECURITY, Limits, Rate, Refusal, Row, bounded, document, headers_of, problem_of
+from syndicated.service.web import JSON, SECURITY, Limits, Rate, Refusal, Row, document, headers_of, problem_of
 
 BANDITS = "/v1/bandits/"
 NAMED = BANDITS + "{name}/"
@@ -88,7 +88,7 @@ class App:
                 await reply.give(200, _JSON, encode(await hot.take(self, {"name": name}, scope, receive)))
             else:
                 scope["app"] = self
-                await self._router(scope, bounded(receive, scope, self.limits.body), reply.send)
+                await self._router(scope, receive, reply.send)
         except Exception as error:
             await self._explain(error, reply)
         seconds = time.perf_counter() - begun

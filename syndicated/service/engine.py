@@ -43,6 +43,7 @@ class Engine(Administration):
         Arms are read as they come, and their many numbers let go of: to keep those costs more than to read them. What
         is wrong with arms is said in their turn.
         """
+        self.check_room()
         keys = [(name, request.event_id)] if request.event_id is not None else []
         bandit, offer = self.state.names.get(name), None
         if bandit is not None:
@@ -158,8 +159,6 @@ class Engine(Administration):
         for bandit in list(self.state.bandits.values()):
             if bandit.spec.window is not None:
                 yield partial(self._close, bandit=bandit)
-                while bandit.behind:
-                    yield partial(self._close, bandit=bandit)
             retention = bandit.spec.retention
             if retention is not None and self.clock() - bandit.pruned >= min(retention, PRUNE):
                 yield partial(self._prune, bandit=bandit)
@@ -171,7 +170,6 @@ class Engine(Administration):
         is told how far it is, so that a restart goes on from there.
         """
         window = bandit.spec.window or 0.0
-        bandit.behind = False
         page = self.store.decisions(bandit.id, max(bandit.closed, bandit.scanned), PAGE)
         due = list(takewhile(lambda event: batch.now - event.at > window, page))
         batch.fetch([event.seq for event in due], ())
@@ -186,7 +184,7 @@ class Engine(Administration):
             batch.then.append(partial(setattr, bandit, "scanned", due[-1].seq))
         if len(due) == PAGE:
             batch.add(bandit.id, "closed", {"upto": due[-1].seq})
-            batch.then.append(partial(setattr, bandit, "behind", True))
+        batch.then.append(partial(setattr, bandit, "behind", len(due) == PAGE))
 
     def _prune(self, batch: Batch, bandit: Bandit) -> None:
         """Drop what is older than the bandit's retention and in a snapshot."""

@@ -57,6 +57,9 @@ class Encoder(ABC):
     kind: ClassVar[str]
     dim: int
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
     @staticmethod
     def of(spec: Mapping[str, Any]) -> "Encoder":
         """The encoder that the `features` part of a bandit's spec describes."""

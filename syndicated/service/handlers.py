@@ -174,8 +174,11 @@ async def decide(call: Call) -> DecideReply:
     if (call.body.shape is None) != (call.table is None):
         raise Problem(422, "invalid", f"shape is for bodies of type {BINARY}, and they must have it")
     answer = call.app.engine.decide(call.path["name"], call.body, call.table)
-    call.body = None
-    return await answer
+    call.body = call.table = None
+    try:
+        return await answer
+    finally:
+        del answer  # or its exception, this frame and itself would keep each other
 
 
 async def reward(call: Call) -> RewardReply:

@@ -29,49 +29,63 @@ class Bundled:
 
     def write(self, data: bytes) -> None:
         if not self._parts:
-            self._loop.call_soon(self._send)
+            self._loop.call_soon(self.send)
         self._parts.append(data)
 
     def close(self) -> None:
-        self._send()
+        self.send()
         self._transport.close()
 
-    def _send(self) -> None:
-        if self._parts:
-            self._transport.writelines(self._parts)
-            self._parts = []
+    def send(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.writelines(parts)
 
 
 class Protocol(HttpToolsProtocol):
-    """A connection. What comes before a body is counted by chunks, and when it is all there if that may be too much."""
+    """A connection. What comes beside a body, before it or behind it, is limited."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._open = self._many = self._refused = False
-        self._chunks = 0
+        self._many = self._open = self._refused = False
+        self._beside = 0  # bytes that came since a request, its body or a chunk of it began, and are not of a body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast(asyncio.Transport, Bundled(transport, self.loop)))
+        self._bundled = Bundled(transport, self.loop)
+        super().connection_made(cast(asyncio.Transport, self._bundled))
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The caller will send no more; what was asked wholly is still answered."""
+        self._bundled.send()
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        return True
 
     def data_received(self, data: bytes) -> None:
-        before = self._open
-        self._many = before or len(data) > MOST
+        self._many = self._open or len(data) > MOST
+        self._beside += len(data)
         super().data_received(data)
-        if before and self._open:
-            self._chunks += len(data)
-            if self._chunks > MOST:
-                self._refuse()
+        if self._beside > MOST:
+            self._refuse()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._open, self._chunks = True, 0
+        self._open, self._beside = True, 0
 
     def on_headers_complete(self) -> None:
-        self._open = False
+        self._open, self._beside = False, 0
         if self._many and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MOST:
             self._refused = True
             raise ValueError(TOO_LARGE)  # the parser stops, and uvicorn calls send_400_response
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._beside -= len(body)
+        super().on_body(body)
+
+    def on_chunk_header(self) -> None:
+        self._beside = 0
 
     def send_400_response(self, msg: str) -> None:
         if self._refused:

@@ -34,7 +34,7 @@ TICK = 1.0  # seconds between looks at what the clock asks for
 PATIENCE = 10.0  # seconds after which a batch hangs
 KEEP = 20  # models kept of a bandit
 SNAPSHOT = 20_000  # events between snapshots
-STOPPED = Problem(503, "stopped", "the engine has stopped; another process, or this one started again, will answer")
+STOPPED = "the engine has stopped; another process, or this one started again, will answer"
 
 T = TypeVar("T")
 log = logging.getLogger("syndicated")
@@ -56,7 +56,8 @@ class Runner:
     def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
         self.store, self.limit, self.clock = store, limit, clock
         self.secret = store.secret
-        self.state = State.of(store)
+        with store.view():
+            self.state = State.of(store)
         self.failed: BaseException | None = None
         self.away = ""  # why the journal cannot be used, while it cannot
         self.waiting = 0  # requests that have no answer yet
@@ -106,7 +107,7 @@ class Runner:
         except BaseException as error:
             log.exception("the engine has stopped")
             self.failed = error
-            self._answer(self._queue, [STOPPED] * len(self._queue))
+            self._answer(self._queue, [_stopped() for _ in self._queue])
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Call when others have appended something."""
@@ -146,16 +147,17 @@ class Runner:
             if not self.away:
                 log.error("the journal is away: %s", error)
             self.away = str(error)
-            answers = [Problem(503, "unavailable", str(error))] * len(requests)
+            answers = [Problem(503, "unavailable", str(error)) for _ in requests]
         except BaseException:
-            self._answer(requests, [STOPPED] * len(requests))
+            self._answer(requests, [_stopped() for _ in requests])
             raise
         self._begun = math.inf
         self._answer(requests, answers)
 
     def _try_to_write(self) -> None:
         """The journal was away, and can be read again; it is back when it can be written."""
-        with self.store.batch():
+        with self.store.batch() as last:
+            self._follow(last)
             self.store.touch()
         log.warning("the journal is back; it was away: %s", self.away)
         self.away = ""
@@ -179,12 +181,12 @@ class Runner:
         """Run requests in one transaction, fold what it appended, and give the answers."""
         if not requests:
             if self.store.shared:
-                await self._aside(lambda: self._follow(self.store.last()))
+                await self._aside(self._look)
             return ()
         if requests[0].alone:
             return [await self._aside(self._run_alone, requests[0].run)]
         transaction = ExitStack()
-        early = self.store.shared or any(map(self._must_look_up, requests))
+        early = self.store.shared or bool(self.away) or any(map(self._must_look_up, requests))
         try:
             if early:
                 batch = await self._aside(self._begin, transaction, requests)
@@ -246,6 +248,11 @@ class Runner:
         self.counts["batches"] += 1
         self.counts["events"] += len(batch.events)
 
+    def _look(self) -> None:
+        """See what others have appended, as it was at one moment."""
+        with self.store.view():
+            self._follow(self.store.last())
+
     def _follow(self, last: int) -> None:
         """Fold what others have appended."""
         if last > self.state.seq:
@@ -267,6 +274,9 @@ class Runner:
             self._ticked = now
             for run in self.chores():
                 await self._serve([Request(run, None, alone=True)])
+            if not self.away and any(bandit.behind for bandit in self.state.bandits.values()):
+                self._ticked = -math.inf  # again after the next batch, which comes at once
+                self._called.set()
 
     def chores(self) -> Iterable[Callable[[Batch], Any]]:
         """What the clock asks for."""
@@ -282,6 +292,14 @@ class Runner:
         self.state.changed.clear()
         self._snapped = self.state.seq
 
+    def check_room(self) -> None:
+        """Refuse what cannot be queued."""
+        if self.failed is not None or self._ended.is_set():
+            raise _stopped()
+        if self.waiting >= self.limit:
+            self.counts["overload"] += 1
+            raise Problem(503, "overload", f"at most {self.limit} requests may wait; try again later")
+
     def submit(
         self,
         run: Callable[[Batch], T],
@@ -290,16 +308,16 @@ class Runner:
         alone: bool = False,
     ) -> "asyncio.Future[T]":
         """Queue something to run within a batch; a full queue is refused at once."""
-        if self.failed is not None or self._ended.is_set():
-            raise STOPPED
-        if self.waiting >= self.limit:
-            self.counts["overload"] += 1
-            raise Problem(503, "overload", f"at most {self.limit} requests may wait; try again later")
+        self.check_room()
         self.waiting += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(Request(run, future, refs, keys, alone))
         self._called.set()
         return future
+
+
+def _stopped() -> Problem:
+    return Problem(503, "stopped", STOPPED)
 
 
 def _run(run: Callable[[Batch], Any], batch: Batch) -> Any:
@@ -309,7 +327,7 @@ def _run(run: Callable[[Batch], Any], batch: Batch) -> Any:
     except (Problem, StoreError) as problem:
         if isinstance(problem, StoreError):
             raise
-        return problem
+        return problem.with_traceback(None)  # whose frames would keep the request, and the arms in it
     except SyndicatedError as error:
         return Problem(422, "invalid", str(error))
     except Exception as error:

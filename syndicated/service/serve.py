@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PREFIX = "SYNDICATED_"
 ADMIN_KEY = PREFIX + "ADMIN_KEY"
 SHORTEST = 24  # characters of a key that was not made here
-YOUNG = 50_000  # new objects after which the collector looks for cycles, which requests do not make
+YOUNG = 50_000  # new objects after which the collector looks for cycles; requests leave none
 SWITCH = 1e-4  # seconds that the journal's thread waits for the loop's before it insists: commits are short
 DRAIN = 30  # seconds that open requests have to end
 NEEDED = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "jinja2", "prometheus_client")

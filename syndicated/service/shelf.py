@@ -22,7 +22,7 @@ class Offer(NamedTuple):
 
     def holds(self, shelf: "Shelf") -> bool:
         """Whether this shelf would give the same."""
-        return self.shelf is shelf or (not self.needed and self.shelf.encoder is shelf.encoder)
+        return self.shelf is shelf or (not self.needed and self.shelf.encoder == shelf.encoder)
 
 
 class Shelf:

@@ -10,7 +10,7 @@ import msgspec
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
 from syndicated.errors import InputError, SyndicatedError
 from syndicated.service import api
@@ -237,23 +237,6 @@ def document(problem: Problem, id_: str) -> tuple[dict[str, str], bytes]:
         instance=f"urn:syndicated:request:{id_}",
     )
     return headers, msgspec.json.encode(body)
-
-
-def bounded(receive: Receive, scope: Scope, limit: int) -> Receive:
-    """What receives a body until it is too large; a length that is told beforehand is refused at once."""
-    left = limit
-
-    async def receive_bounded() -> Message:
-        nonlocal left
-        if left == limit:
-            _check_length(scope, limit)
-        message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise _too_large(limit)
-        return message
-
-    return receive_bounded
 
 
 async def read(receive: Receive, scope: Scope, limit: int) -> bytes:

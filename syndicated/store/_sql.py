@@ -141,12 +141,12 @@ class SQL(Store):
             return int(self._execute(query, values).rowcount)
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """The database's errors as the store's, in one line."""
+    def _errors(self, *, apart: bool = False) -> Iterator[None]:
+        """The database's errors as the store's, in one line; no batch keeps anything after one, unless it is apart."""
         try:
             yield
         except self.error as error:
-            self._failed = True
+            self._failed = self._failed or not apart
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise StoreError(f"{self.name} cannot be used: {reason}") from None
 

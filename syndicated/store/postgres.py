@@ -67,7 +67,7 @@ class Postgres(SQL):
 
     def wait(self, seconds: float) -> None:
         """The first time, and after a lost connection, it returns at once: something may have been missed."""
-        with self._errors():
+        with self._errors(apart=True):
             if self._ears is None or self._ears.closed:
                 self._ears = psycopg.connect(**self._address, autocommit=True)
                 self._ears.execute("LISTEN syndicated")

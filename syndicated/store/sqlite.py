@@ -39,6 +39,8 @@ class SQLite(SQL):
                     isolation_level=None,
                     check_same_thread=False,
                 )
+                values = self._db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+                self._most = min(ROWS, values // len(Event._fields))
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._prepare()
                 if not read_only:
@@ -48,15 +50,15 @@ class SQLite(SQL):
             raise
 
     def write(self, events: Sequence[Event]) -> None:
-        if len(events) <= ROWS:
+        if len(events) <= self._most:
             self.append(events)  # a statement is a transaction
         else:
             super().write(events)
 
     def append(self, events: Sequence[Event]) -> None:
         with self._errors():
-            for start in range(0, len(events), ROWS):
-                part = events[start : start + ROWS]
+            for start in range(0, len(events), self._most):
+                part = events[start : start + self._most]
                 values = list(chain.from_iterable(part))
                 self._db.execute(f"INSERT INTO log ({COLUMNS}) VALUES {', '.join([PLACES] * len(part))}", values)
 

@@ -57,12 +57,11 @@ class Tuner(Learner):
 
     def could_draw(self, choice: Choice) -> bool:
         """Whether a choice that came from outside is one that this tuner can have made, and can learn from."""
-        drawn, sizes = self.choose(Stream(0, TUNER)), [len(axis) for axis in self.axes()]
+        drawn = self.choose(Stream(0, TUNER))
         lengths = [len(choice.index), len(choice.probability), len(choice.odds)]
         return (
-            choice.params.keys() == drawn.params.keys()
+            choice.params == self._point(choice.index)
             and lengths == [len(drawn.index), len(drawn.probability), len(drawn.odds)]
-            and all(0 <= i < size for i, size in zip(choice.index, sizes, strict=False))
             and all(
                 math.isnan(p) if math.isnan(own) else LEAST <= p <= 1
                 for p, own in zip(choice.probability, drawn.probability, strict=True)
@@ -71,6 +70,14 @@ class Tuner(Learner):
             and all(0 <= ally < len(choice.odds) for ally in choice.allies)
             and 0 <= choice.slot < self.slots
         )
+
+    def _point(self, index: Sequence[int]) -> Params | None:
+        """What is drawn by these places on the axes; None if there are none such."""
+        axes = self.axes() if index else []
+        if len(axes) != len(index) or not all(0 <= i < len(axis) for i, axis in zip(index, axes, strict=True)):
+            return None
+        parts = [axis[i] for axis, i in zip(axes, index, strict=True)] or [self.points[0]]
+        return {name: value for part in parts for name, value in part.items()}
 
     def rivals(self, choice: Choice) -> Sequence[Params]:
         """The points whose arms the tuner wants to know, those of `choice.odds` in their order; none for most."""
