@@ -139,10 +139,14 @@ class Runner:
         """One batch, and its answers."""
         self._begun = self.clock()
         answers: Sequence[Any]
+        written = self.counts["events"]
         try:
             answers = await self._commit(requests)
             if self.away:
-                await self._aside(self._try_to_write)
+                if self.counts["events"] == written:
+                    await self._aside(self._try_to_write)
+                log.warning("the journal is back; it was away: %s", self.away)
+                self.away = ""
         except StoreError as error:
             if not self.away:
                 log.error("the journal is away: %s", error)
@@ -159,8 +163,6 @@ class Runner:
         with self.store.batch() as last:
             self._follow(last)
             self.store.touch()
-        log.warning("the journal is back; it was away: %s", self.away)
-        self.away = ""
 
     def _answer(self, requests: Iterable[Request], answers: Sequence[Any]) -> None:
         for request, answer in zip(requests, answers, strict=True):

@@ -4,7 +4,8 @@ Everything that ever changes in a service is an event in one ordered log with se
 decisions and rewards, and also bandits, their arms, keys, and the closing of a reward window. Whoever folds the log in
 that order has the same state, to the bit. A store keeps the log; it does not know what the events mean.
 
-A store is for one thread. What others append to a shared store is seen at the next `batch`, before anything is added.
+A store is for one thread at a time. What others append to a shared store is seen at the next `batch`, before anything
+is added.
 """
 
 from abc import ABC, abstractmethod
