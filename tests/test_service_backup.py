@@ -66,6 +66,8 @@ def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
         await engine.save_model("shop")
         end = asyncio.Event()
         writer = asyncio.create_task(write(engine, end))
+        while not answers:
+            await asyncio.sleep(0)
         await asyncio.to_thread(backup, journal, file)
         end.set()
         await writer
