@@ -148,8 +148,8 @@ class Agent:
         if round_ < self.warmup:
             return Survey(self._explore(arms, round_), range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
         choice = self._choose(round_, choice)
-        policy = self.policies[choice.slot]
-        shared = len(self.policies) == 1
+        policy, fresh = self.policies[choice.slot], (round_ - self.warmup) % self._period == 0
+        shared = len(self.policies) == 1 and (fresh or bool(choice.odds))
         panel = self._panel(round_) if shared else Panel(policy, round_, (choice.params,))
         mine, rivals = self._seat(choice) if shared else (0, [])
         scores = policy.scores(arms, panel.asked, Stream(self.seed, POLICY, self._drawn_in(round_)))
@@ -157,7 +157,7 @@ class Agent:
         others = played[rivals] if rivals else NOBODY
         decision = self._decision(arms, round_, choice, panel.asked[mine], int(played[mine]), others)
         bonus = scores[mine] - scores[panel.greedy[mine]]
-        if (round_ - self.warmup) % self._period:
+        if not fresh:
             return Survey(decision, [decision.arm], [1.0], scores[mine], bonus)
         odds = choice.odds if rivals and len(choice.index) == 1 else panel.odds(self.tuner)
         would = played.tolist()[: len(odds)] if shared else self.recommend(arms, round_).tolist()

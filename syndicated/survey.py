@@ -44,9 +44,11 @@ class Panel:
         self.round = round_
         filled = [policy.theory(round_, point) for point in points]
         plain = [{**params, **dict.fromkeys(policy.exploring, 0.0)} for params in filled]
-        different = [params for k, params in enumerate(plain) if params not in plain[:k]]
-        self.asked: tuple[Params, ...] = (*filled, *different)
-        self.greedy = [len(filled) + different.index(params) for params in plain]
+        keys = [tuple(sorted(params.items())) for params in plain]
+        different = dict(zip(keys, plain, strict=True))
+        places = {key: len(filled) + place for place, key in enumerate(different)}
+        self.asked: tuple[Params, ...] = (*filled, *different.values())
+        self.greedy = [places[key] for key in keys]
         self._odds: list[float] = []
 
     def odds(self, tuner: Tuner) -> list[float]:
