@@ -165,8 +165,10 @@ def test_what_is_written_by_itself_is_all_or_nothing(
         with pytest.raises(StoreError, match="cannot be used"):
             store.write([*events[:-1], events[0]])
         assert store.last() == 11
-    store.write([Event(12, 1, "decide", 0.0)])
-    assert store.last() == 12
+    store.write([Event(12 + i, 1 + i % 2, "decide", 0.0, key=f"k{i}") for i in range(8)])
+    keys = [(1 + i % 2, f"k{i}") for i in range(8)]
+    found = store.keyed([(2, "k0"), (1, "k1"), *keys, (1, "k8")])
+    assert {key: event.seq for key, event in found.items()} == {key: 12 + i for i, key in enumerate(keys)}
 
 
 def test_an_ear_that_fails_does_not_fail_a_batch(journals: Journals) -> None:

@@ -63,7 +63,13 @@ class SQLite(SQL):
                 self._db.execute(f"INSERT INTO log ({COLUMNS}) VALUES {', '.join([PLACES] * len(part))}", values)
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
-        return by_key(event for bandit, key in keys for event in self._events("bandit = ? AND key = ?", bandit, key))
+        pairs, found = list(keys), []
+        for start in range(0, len(pairs), self._most):
+            part = pairs[start : start + self._most]
+            wanted = f"(VALUES {', '.join(['(?, ?)'] * len(part))}) w CROSS JOIN log e"  # in this order: by the index
+            where = f"seq IN (SELECT e.seq FROM {wanted} ON e.bandit = w.column1 AND e.key = w.column2)"
+            found += self._events(where, *chain.from_iterable(part))
+        return by_key(found)
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
