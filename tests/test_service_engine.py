@@ -63,6 +63,12 @@ class Service:
         asked = RewardRequest(decision_id=id_, reward=value, event_id=event_id)
         return (await self.engine.reward(name, asked)).outcome
 
+    async def wait_for_rewards(self, count: int) -> None:
+        """Make so many decisions of a new bandit, whose windows are open."""
+        await self.create(window=10.0, default_reward=0.5)
+        for _ in range(count):
+            await self.decide()
+
     async def pass_time(self, seconds: float) -> None:
         """Set the clock and wait until all that it asks for is done."""
         self.clock.now += seconds
@@ -601,9 +607,7 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
     monkeypatch.setattr("syndicated.service.engine.PAGE", 2)
 
     async def test(service: Service) -> None:
-        await service.create(window=10.0, default_reward=0.5)
-        for _ in range(6):
-            await service.decide()
+        await service.wait_for_rewards(6)
         store, batch = service.engine.store, service.engine.store.batch
         pages, decisions = 0, store.decisions
 
@@ -637,9 +641,7 @@ def test_requests_are_served_between_the_pages_of_windows_that_close(
     monkeypatch.setattr("syndicated.service.engine.PAGE", 2)
 
     async def test(service: Service) -> None:
-        await service.create(window=10.0, default_reward=0.5)
-        for _ in range(20):
-            await service.decide()
+        await service.wait_for_rewards(20)
         service.clock.now += 100.0
         await service.engine.look(lambda state: None)
         assert await service.engine.look(lambda state: state.names["b"].history.learned) < 20

@@ -122,15 +122,7 @@ class Bandit:
         spec, K = self.spec, len(ids)
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
-        common: dict[str, Any] = {
-            "epoch": self.epoch,
-            "version": self.version,
-            "count": K,
-            "deferred": spec.deferred if request.deferred is None else request.deferred,
-            "default": spec.default_reward,
-        }
-        if spec.log == "all":
-            common |= {"arms": ids, "X": X.tobytes(), "context": request.context}
+        common = self._common(request, offer)
         held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
         if spec.mode == "off" or held_out:
             place, chance = self._fall_back(ids, u[2])
@@ -160,6 +152,19 @@ class Bandit:
             **self._why(ids, seen, place),
         )
         return decided, after
+
+    def _common(self, request: DecideRequest, offer: Offer) -> dict[str, Any]:
+        """What is logged of a decision, whoever makes it."""
+        spec = self.spec
+        known = {
+            "epoch": self.epoch,
+            "version": self.version,
+            "count": len(offer.ids),
+            "deferred": spec.deferred if request.deferred is None else request.deferred,
+            "default": spec.default_reward,
+        }
+        every = {"arms": offer.ids, "X": offer.X.tobytes(), "context": request.context} if spec.log == "all" else {}
+        return known | every
 
     def _why(self, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
         """Whether another arm was expected to give more, and the best arms as they were seen."""

@@ -1,12 +1,17 @@
 """A batch: what one transaction is going to append, while its requests run."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from syndicated.service.api import Decided, DecideRequest
+from syndicated.errors import SyndicatedError
+from syndicated.service.api import Decided, DecideRequest, Problem
 from syndicated.service.bandit import Bandit, Turn
 from syndicated.service.state import Record, State, encode
-from syndicated.store import Event, Store
+from syndicated.store import Event, Store, StoreError
+
+log = logging.getLogger("syndicated")
 
 
 class Batch:
@@ -45,6 +50,20 @@ class Batch:
             record = self._found[seq] = Record(known.event, known.decided, known.about)
         return record
 
+    def answer(self, run: "Callable[[Batch], Any]") -> Any:
+        """The answer to a request, or the problem with it."""
+        try:
+            return run(self)
+        except StoreError:
+            raise
+        except Problem as problem:
+            return problem.with_traceback(None)  # whose frames would keep the request, and the arms in it
+        except SyndicatedError as error:
+            return Problem(422, "invalid", str(error))
+        except Exception as error:
+            log.exception("a request failed")
+            return error
+
     def keyed(self, bandit: int, key: str | None) -> Event | None:
         return None if key is None else self._keyed.get((bandit, key))
 
@@ -79,3 +98,13 @@ class Batch:
         event = self.add(bandit, "decide", decided, key=request.event_id, subject=request.subject)
         self._found[event.seq] = Record(event, decided)
         return event
+
+
+class Request(NamedTuple):
+    """Something to run within a batch, the future of its answer, and the events and keys that it will ask for."""
+
+    run: Callable[[Batch], Any]
+    future: "asyncio.Future[Any] | None"
+    refs: Sequence[int] = ()
+    keys: Sequence[tuple[str, str]] = ()
+    alone: bool = False

@@ -19,11 +19,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from syndicated.errors import SyndicatedError
 from syndicated.service.api import Problem
-from syndicated.service.batch import Batch
+from syndicated.service.batch import Batch, Request
 from syndicated.service.state import State
 from syndicated.store import Event, Store, StoreError
 
@@ -38,16 +37,6 @@ STOPPED = "the engine has stopped; another process, or this one started again, w
 
 T = TypeVar("T")
 log = logging.getLogger("syndicated")
-
-
-class Request(NamedTuple):
-    """Something to run within a batch, the future of its answer, and the events and keys that it will ask for."""
-
-    run: Callable[[Batch], Any]
-    future: "asyncio.Future[Any] | None"
-    refs: Sequence[int] = ()
-    keys: Sequence[tuple[str, str]] = ()
-    alone: bool = False
 
 
 class Runner:
@@ -225,7 +214,7 @@ class Runner:
     async def _run_all(self, requests: Sequence[Request], batch: Batch) -> list[Any]:
         answers, end = [], time.perf_counter() + SLICE
         for request in requests:
-            answers.append(_run(request.run, batch))
+            answers.append(batch.answer(request.run))
             if time.perf_counter() > end:
                 await asyncio.sleep(0)
                 end = time.perf_counter() + SLICE
@@ -235,7 +224,7 @@ class Runner:
         with self.store.batch() as last:
             self._follow(last)
             batch = Batch(self.state, self.store, self.clock())
-            answer = _run(run, batch)
+            answer = batch.answer(run)
             if batch.events:
                 self.store.append(batch.events)
         self._fold(batch)
@@ -320,18 +309,3 @@ class Runner:
 
 def _stopped() -> Problem:
     return Problem(503, "stopped", STOPPED)
-
-
-def _run(run: Callable[[Batch], Any], batch: Batch) -> Any:
-    """The answer to a request, or the problem with it."""
-    try:
-        return run(batch)
-    except (Problem, StoreError) as problem:
-        if isinstance(problem, StoreError):
-            raise
-        return problem.with_traceback(None)  # whose frames would keep the request, and the arms in it
-    except SyndicatedError as error:
-        return Problem(422, "invalid", str(error))
-    except Exception as error:
-        log.exception("a request failed")
-        return error

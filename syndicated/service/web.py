@@ -46,7 +46,7 @@ TITLES = {
     503: "Not now; try again later",
 }
 PROBLEMS = {
-    "conflict": "An event id, or the reward of a decision, was here before with something else.",
+    "conflict": "An event id or a decision's reward was here before with something else, or the bandit has changed.",
     "disconnected": "The caller has gone.",
     "exists": "There is a bandit of this name.",
     "forbidden": "The key lacks the scope that this route needs.",
