@@ -28,7 +28,7 @@ from syndicated import (
     TwoLayer,
 )
 from syndicated.policies import Policy
-from syndicated.streams import ARMS, NOISE, Stream
+from syndicated.streams import ARMS, NOISE, POLICY, Stream
 from syndicated.tuners import Tuner
 from syndicated.types import Array, Params
 
@@ -376,6 +376,16 @@ def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
     assert (np.abs(np.bincount(played, minlength=8) / n - chances) <= 4 * spread + 0.002).all()
 
 
+def _scores_and_bonus(agent: Agent, X: Array, decision: Decision) -> tuple[list[float], list[float]]:
+    """What the policy by itself says of arms, and how much of it is exploration."""
+    if decision.choice is None:
+        return [0.0] * len(X), [0.0] * len(X)
+    policy, period = agent.policies[decision.choice.slot], max(0, decision.round - agent.warmup) // agent.policy.period
+    greedy = {**decision.params, **dict.fromkeys(policy.exploring, 0.0)}
+    scores, plain = policy.scores(X, [decision.params, greedy], Stream(agent.seed, POLICY, period))
+    return scores.tolist(), (scores - plain).tolist()
+
+
 @pytest.mark.parametrize("name", _known_tuners())
 def test_a_survey_is_what_is_proposed_and_keeps_nothing_over_a_reward(name: str) -> None:
     agent = _known_tuners()[name]
@@ -391,6 +401,7 @@ def test_a_survey_is_what_is_proposed_and_keeps_nothing_over_a_reward(name: str)
             assert (seen.played, list(seen.odds)) == (new.played, list(new.odds))
             assert seen.scores.tobytes() == new.scores.tobytes()
             assert seen.bonus.tobytes() == new.bonus.tobytes()
+            assert (seen.scores.tolist(), seen.bonus.tolist()) == _scores_and_bonus(agent, X, seen.decision)
         agent.learn(agent.decide(X), _reward(t))
         if t == 20:
             agent.restore(twin.state())
