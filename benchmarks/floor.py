@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.types import Array
 
 Rounds = Sequence[tuple[Array, list[float]]]

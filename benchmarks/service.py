@@ -25,7 +25,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from syndicated.service.body import join_body
+from syndicated.features.binary import join_body
 from syndicated.store import SQLite
 
 BLOCKS, REQUESTS, CONNECTIONS = 7, 3000, 64

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import service
+from support.live_service import service
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._statefile import pack, unpack
 from syndicated.errors import (
     InputError,
     StateError,
@@ -27,7 +28,6 @@ from syndicated.errors import (
 )
 from syndicated.policies import Policy
 from syndicated.spec import spec_of
-from syndicated.statefile import pack, unpack
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.survey import Panel, Survey, best
 from syndicated.tuners import Consensus, Tuner

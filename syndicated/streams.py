@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.types import Array
 
 Word = np.uint64

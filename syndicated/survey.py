@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.errors import LIMIT
 from syndicated.policies import Policy
 from syndicated.tuners import Tuner

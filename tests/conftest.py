@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from database import Server
+from support.postgres import Server
 
 
 @pytest.fixture(scope="session")

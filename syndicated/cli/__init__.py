@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import syndicated
-from syndicated import data
-from syndicated.cli import evaluate, experiments
+from syndicated.cli import backup, evaluate, experiments, serve, simulate
 from syndicated.cli.options import console
+from syndicated.datasets import movielens as data
 from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import SyndicatedError
 from syndicated.policies import POLICIES
-from syndicated.service import backup, serve, simulate
 from syndicated.tuners import TUNERS
 
 EXAMPLES = """\

@@ -5,13 +5,20 @@ import inspect
 import time
 from typing import Any
 
+from syndicated.cli.execution import add_size, perform, play, save
 from syndicated.cli.options import console, settings_of
-from syndicated.cli.play import add_size, perform, play, save
 from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import InputError
-from syndicated.experiments import boardpage, boardplot, facts, page, paper, plots, report, scoreboard
+from syndicated.experiments import formatting as facts
+from syndicated.experiments import plots
+from syndicated.experiments import tables as report
 from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.standings import gather, write_regrets
+from syndicated.experiments.paper import experiments as paper
+from syndicated.experiments.paper import report as page
+from syndicated.experiments.scoreboard import figure as boardplot
+from syndicated.experiments.scoreboard import markdown as boardpage
+from syndicated.experiments.scoreboard import worlds as scoreboard
+from syndicated.experiments.scoreboard.ratios import gather, write_regrets
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import Spec, build

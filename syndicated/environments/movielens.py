@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from syndicated import data
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
+from syndicated._files import write
+from syndicated._statefile import pack, unpack
+from syndicated.datasets import movielens as data
+from syndicated.datasets._factorise import factorise
 from syndicated.environments.base import Environment, Round
 from syndicated.errors import DataError, InputError, StateError, check_count, check_number
-from syndicated.factorise import factorise
-from syndicated.files import write
-from syndicated.statefile import pack, unpack
 from syndicated.streams import ARMS, NOISE, THETA, Stream
 from syndicated.types import Array, Ints
 

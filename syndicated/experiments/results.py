@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from syndicated._files import write_csv
 from syndicated.experiments.experiment import Experiment, Task
 from syndicated.experiments.run import Curve
-from syndicated.files import write_csv
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.types import Array, Ints
 

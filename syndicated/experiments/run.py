@@ -14,12 +14,12 @@ from typing import TypedDict
 
 import numpy as np
 
+from syndicated._files import write
 from syndicated.agent import Agent
 from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
 from syndicated.experiments.experiment import Task
 from syndicated.experiments.watch import Watch
-from syndicated.files import write
 from syndicated.types import Array, Decision
 
 POINTS = 200  # how many rounds of a curve are kept

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
 RECENT = 0.999  # what a round leaves of the evidence for a prior: worlds change

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.policies._kernels import RECENT, update_inverse
 from syndicated.types import Array, Ints
 

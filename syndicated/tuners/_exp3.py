@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.types import Array
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.errors import InputError, check_number
 from syndicated.space import Space
 from syndicated.streams import Stream

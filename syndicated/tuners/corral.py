@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from syndicated.compiled import compiled
+from syndicated._compiled import compiled
 from syndicated.errors import check_number
 from syndicated.streams import Stream
 from syndicated.tuners.base import Adaptive

@@ -1,0 +1,184 @@
+"""`syndicated simulate`: play a simulated world against a running service."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from syndicated.environments import ENVIRONMENTS
+from syndicated.environments.base import Environment, Round
+from syndicated.errors import InputError, SyndicatedError, check_count, check_number
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.spec import build
+from syndicated.tuners import TUNERS
+from syndicated.types import Array
+
+if TYPE_CHECKING:
+    from syndicated.client import AsyncClient
+
+KEY, URL = "SYNDICATED_KEY", "SYNDICATED_URL"
+HERE = "http://127.0.0.1:8000"
+CLEAR = "\r\x1b[K"  # what empties the line of a terminal
+MOST_ROUNDS, MOST_AT_ONCE = 1_000_000, 64
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was played, and what a player who draws arms at random would expect in the same rounds."""
+
+    rounds: int = 0
+    reward: float = 0.0
+    regret: float = 0.0
+    uniform_reward: float = 0.0
+    uniform_regret: float = 0.0
+
+    def add(self, round_: Round, arm: int) -> None:
+        best, average = float(round_.means.max()), float(round_.means.mean())
+        self.rounds += 1
+        self.reward += float(round_.rewards[arm])
+        self.regret += best - float(round_.means[arm])
+        self.uniform_reward += average
+        self.uniform_regret += best - average
+
+    def line(self) -> str:
+        n = max(1, self.rounds)
+        rates = f"reward a round {self.reward / n:.3f} (uniform {self.uniform_reward / n:.3f})"
+        return f"{self.rounds} rounds: {rates}, regret {self.regret:.1f} (uniform {self.uniform_regret:.1f})"
+
+
+def add_command(commands: Any) -> None:
+    """Add `simulate`."""
+    play = commands.add_parser("simulate", help="play a simulated world against a running service")
+    play.add_argument("--url", default=os.environ.get(URL, HERE), help=f"of the service (default: {URL}, or {HERE})")
+    play.add_argument("--key", default=os.environ.get(KEY), help=f"a key with the scope admin (default: {KEY})")
+    play.add_argument("--bandit", metavar="NAME", help="made if there is none (default: simulated-ENVIRONMENT)")
+    play.add_argument("--environment", default="Linear")
+    play.add_argument("--arms", type=int, help="in a round (default: as many as the environment has)")
+    play.add_argument("--policy", default="LinUCB", help="of a new bandit")
+    play.add_argument("--tuner", default="Consensus", help="of a new bandit")
+    play.add_argument("--log", choices=["chosen", "all"], help="whose features it logs; `evaluate` needs those of all")
+    play.add_argument("--floor", type=float, help="the share of its decisions that play any arm")
+    play.add_argument("--rounds", type=int, default=1000, help="default 1000")
+    play.add_argument("--delay", type=int, default=0, help="after how many rounds a reward is sent (default 0)")
+    play.add_argument("--concurrency", type=int, default=1, help="rounds that are played at once (default 1)")
+    play.add_argument("--seed", type=int, default=1, help="of the world (default 1)")
+    play.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Play, and print what was earned."""
+    if not options.key:
+        raise InputError(f"--key or {KEY} must be a key of the service; got none")
+    rounds = _at_most("--rounds", check_count("--rounds", options.rounds), MOST_ROUNDS)
+    check_count("--delay", options.delay, low=0)
+    _at_most("--concurrency", check_count("--concurrency", options.concurrency), MOST_AT_ONCE)
+    arms = {} if options.arms is None else {"arms": options.arms}
+    world = build(ENVIRONMENTS, {"name": options.environment, **arms})
+    name = options.bandit or f"simulated-{type(world).__name__.lower()}"
+    asyncio.run(_simulate(options, world, name, rounds))
+
+
+def _at_most(what: str, value: int, most: int) -> int:
+    if value > most:
+        raise InputError(f"{what} must be at most {most}; got {value}")
+    return value
+
+
+async def _simulate(options: argparse.Namespace, world: Environment, name: str, rounds: int) -> None:
+    from syndicated.client import AsyncClient, Unavailable
+
+    play = world.rounds(check_count("--seed", options.seed, low=0), rounds)
+    wanted = _wanted(options, world)
+    agent = {
+        "policy": {"name": find(POLICIES, options.policy).__name__},
+        "tuner": {"name": find(TUNERS, options.tuner).__name__},
+    }
+    async with AsyncClient(options.url, options.key) as client:
+        try:
+            await _make(client, name, wanted, agent)
+            tally = await _play(client, name, play, world.catalogue(), options, _progress(rounds))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
+        except Unavailable as error:
+            raise SyndicatedError(f"{error}; --url is {options.url}") from None
+        finally:
+            if sys.stderr.isatty():
+                print(CLEAR, end="", file=sys.stderr, flush=True)
+        print(f"{tally.line()}\ndashboard: {client.url}/bandits/{name}")
+
+
+def _wanted(options: argparse.Namespace, world: Environment) -> dict[str, Any]:
+    """What a bandit must have to be played with, also one that is there from before."""
+    wanted: dict[str, Any] = {"features": {"kind": "vector", "dim": world.dim}}
+    if options.log is not None:
+        wanted["log"] = options.log
+    if options.floor is not None:
+        wanted["floor"] = check_number("--floor", options.floor, low=0.0, high=1.0)
+    return wanted
+
+
+async def _make(client: "AsyncClient", name: str, wanted: dict[str, Any], agent: dict[str, Any]) -> None:
+    """The bandit, which may be there from before."""
+    from syndicated.client import Missing
+
+    try:
+        found = (await client.get(name))["spec"]
+    except Missing:
+        await client.create(name, wanted | agent)
+        return
+    for part, value in wanted.items():
+        if found[part] != value:
+            raise InputError(f"the bandit {name} must have {part} {value}; it has {found[part]}")
+
+
+async def _play(
+    client: "AsyncClient",
+    name: str,
+    play: Iterator[Round],
+    catalogue: Array | None,
+    options: argparse.Namespace,
+    show: Callable[[Tally], None],
+) -> Tally:
+    """Play these rounds, some at once; a reward is sent when so many later decisions have been made."""
+    tally, late = Tally(), deque[tuple[str, float]]()
+
+    async def some() -> None:
+        for round_ in play:
+            ids = [str(arm) for arm in (range(len(round_.arms)) if catalogue is None else round_.arms.tolist())]
+            table = np.asarray(round_.arms) if catalogue is None else catalogue[round_.arms]
+            answer = await client.decide(name, table, ids=ids)
+            if answer.decision_id is None:
+                raise SyndicatedError(f"the service does not answer any more, after {tally.rounds} rounds")
+            arm = ids.index(answer.arm)
+            tally.add(round_, arm)
+            show(tally)
+            late.append((answer.decision_id, float(round_.rewards[arm])))
+            while len(late) > options.delay:
+                await client.reward_now(name, *late.popleft())
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(options.concurrency):
+            group.create_task(some())
+    for decision_id, reward in late:
+        await client.reward_now(name, decision_id, reward)
+    return tally
+
+
+def _progress(rounds: int) -> Callable[[Tally], None]:
+    """Ten lines in all; on a terminal one line that is written over, a hundred times."""
+    terminal = sys.stderr.isatty()
+    every = max(1, rounds // (100 if terminal else 10))
+    start, end = (CLEAR, "") if terminal else ("", "\n")
+
+    def show(tally: Tally) -> None:
+        if tally.rounds % every == 0:
+            print(f"{start}{tally.line()}", end=end, file=sys.stderr, flush=True)
+
+    return show

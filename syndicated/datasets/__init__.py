@@ -1,0 +1,1 @@
+"""Real data: fetched at run time, checked, and cached."""

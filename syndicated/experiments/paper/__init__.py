@@ -1,0 +1,1 @@
+"""The paper: its experiments, its claims, and the report on both."""

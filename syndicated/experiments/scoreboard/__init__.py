@@ -1,0 +1,1 @@
+"""The standing comparison of all tuners."""

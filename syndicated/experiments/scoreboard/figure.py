@@ -1,0 +1,123 @@
+"""The whole scoreboard as one figure, in two steps: what is shown (data, tested) and how it is drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from syndicated.experiments.plots import METHODS, STYLE
+from syndicated.experiments.scoreboard.ratios import Ratio, World, number, overall
+from syndicated.experiments.scoreboard.worlds import BASE, BEST_FIXED, OURS, RIVAL
+
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+OVERALL = "Geometric mean"
+WHISKERS = (OURS, RIVAL)
+# Ours stands out by colour, size and place above all; the best fixed candidate is a tick, for it is no tuner.
+_OWN = METHODS[OURS]
+MARKS: dict[str, dict[str, Any]] = {
+    "Uniform": {"marker": "x", "color": METHODS["Uniform"], "markersize": 5},
+    "Theory": {"marker": "+", "color": METHODS["Theory"], "markersize": 6.5},
+    "Corral": {"marker": "v", "color": METHODS["Corral"], "markersize": 5},
+    "TL": {"marker": "s", "color": METHODS["TL"], "markersize": 4.5},
+    "TL-Combined": {"marker": "s", "color": METHODS["TL"], "markersize": 4.5, "markerfacecolor": "white"},
+    RIVAL: {"marker": "o", "color": METHODS["OP"], "markersize": 5.5},
+    BEST_FIXED: {"marker": "|", "color": METHODS["Fixed"], "markersize": 12, "markeredgewidth": 2.2},
+    OURS: {"marker": "D", "color": _OWN, "markersize": 7.5, "zorder": 5},
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the figure: a world, or all of them, and every tuner's ratio to the base's regret."""
+
+    title: str
+    group: str
+    ratios: dict[str, Ratio]
+
+
+def lines(worlds: Sequence[World]) -> list[Line]:
+    """A row a world in the order of the board, and the geometric mean as the last."""
+    tuners = [label for label in MARKS if any(label in world.regrets for world in worlds)]
+    rows = [
+        Line(world.experiment.title, world.group, _known({label: world.ratio(label) for label in tuners}))
+        for world in worlds
+    ]
+    means = _known({label: overall(worlds, label) for label in tuners})
+    return [*rows, Line(OVERALL, "All worlds", means)]
+
+
+def _known(ratios: dict[str, Ratio | None]) -> dict[str, Ratio]:
+    return {label: each for label, each in ratios.items() if each}
+
+
+def heights(rows: Sequence[Line]) -> list[float]:
+    """How far down each row stands: a group leaves room for its heading."""
+    places: list[float] = []
+    for before, row in zip([None, *rows], rows, strict=False):
+        heading = 1.2 if before is None or before.group != row.group else 0.0
+        places.append((places[-1] + 1 if places else 0.0) + heading)
+    return places
+
+
+def draw_board(worlds: Sequence[World]) -> Figure:
+    """Ratios on a log axis, a row a world, grouped by kind."""
+    rows = lines(worlds)
+    places = heights(rows)
+    with mpl.rc_context(STYLE | {"axes.grid": False}):
+        figure = Figure(figsize=(9.0, 0.27 * places[-1] + 1.6), layout="constrained")
+        ax = figure.subplots()
+        _scale(ax, rows, places)
+        for row, y in zip(rows, places, strict=True):
+            _draw(ax, row, y)
+        for row, y in {row.group: (row, y) for row, y in reversed(list(zip(rows, places, strict=True)))}.values():
+            ax.text(0.0, y - 0.75, row.group, transform=ax.get_yaxis_transform(), fontweight="bold", va="center")
+        if OURS in rows[-1].ratios:
+            ax.text(1.01, places[0] - 0.75, OURS, transform=ax.get_yaxis_transform(), va="center", color=_OWN)
+        _legend(figure, ax)
+    return figure
+
+
+def _scale(ax: Axes, rows: Sequence[Line], places: Sequence[float]) -> None:
+    shown = [end for row in rows for label, r in row.ratios.items() for end in _ends(label, r)]
+    ax.set_xscale("log")
+    ax.set_xlim(min([*shown, 0.5]) / 1.15, max([*shown, 2.0]) * 1.15)
+    ax.set_ylim(places[-1] + 0.8, -0.1)
+    ax.xaxis.set_major_locator(FixedLocator(TICKS))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_axisbelow(True)
+    ax.set_yticks(places, [row.title for row in rows])
+    ax.get_yticklabels()[-1].set_fontweight("bold")
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.axvline(1, color=METHODS[BASE], linewidth=1.4, label=f"{BASE} = 1", zorder=1)
+    ax.hlines(places, 0, 1, transform=ax.get_yaxis_transform(), color="#000000", alpha=0.08, linewidth=0.8)
+    ax.set_xlabel(f"mean regret, as a multiple of {BASE}'s on the same worlds (log scale; left is better)")
+
+
+def _ends(label: str, ratio: Ratio) -> list[float]:
+    return [ratio.value, ratio.low, ratio.high] if label in WHISKERS else [ratio.value]
+
+
+def _draw(ax: Axes, row: Line, y: float) -> None:
+    for label, ratio in row.ratios.items():
+        style = MARKS[label]
+        if label in WHISKERS:
+            width = 2.2 if label == OURS else 1.2
+            ax.plot([ratio.low, ratio.high], [y, y], color=style["color"], linewidth=width, solid_capstyle="butt")
+        ax.plot([ratio.value], [y], linestyle="none", label=label, **style)
+    if OURS in row.ratios:
+        ax.text(1.01, y, number(row.ratios[OURS].value), transform=ax.get_yaxis_transform(), va="center", color=_OWN)
+
+
+def _legend(figure: Figure, ax: Axes) -> None:
+    """Every kind of mark once, ours first."""
+    handles, labels = ax.get_legend_handles_labels()
+    by_label = dict(zip(reversed(labels), reversed(handles), strict=True))
+    order = [label for label in (OURS, f"{BASE} = 1", *list(reversed(MARKS))[1:]) if label in by_label]
+    figure.legend([by_label[label] for label in order], order, loc="outside lower center", ncols=5, frameon=False)

@@ -1,0 +1,202 @@
+"""The scoreboard as one page of markdown: who stands where in every world, the bars, and how it was computed."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from syndicated._files import write
+from syndicated.experiments.experiment import Experiment
+from syndicated.experiments.formatting import spec_text, time_text, versions
+from syndicated.experiments.scoreboard.ratios import Ratio, Standing, World, findings, number, overall, standings
+from syndicated.experiments.scoreboard.worlds import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
+from syndicated.spec import Spec
+
+INTRO = f"""\
+# Scoreboard
+
+How much regret every tuner has in every kind of world, as a multiple of {BASE}'s: the mean over repeats of the
+regret at the horizon, divided by that of {BASE} on the same seeds. Less is better. `make scoreboard` plays all of it
+and writes this page; nothing here is written by hand.
+
+![Every tuner's ratio in every world](scoreboard.svg)
+"""
+READING = f"""\
+## How to read it
+
+- **Ratios** are ratios of means: what a tuner costs on average over what the other does. They are paired: all tuners of
+  a world meet the same arms and the same noise.
+- **95% intervals** come from 10,000 resamples of the repeats, the same ones for both tuners. Percentiles are taken
+  farther out the fewer repeats there are, as in [experiments.md](experiments.md). Those of the geometric mean resample
+  worlds with as many repeats together, for the same seed gives them the same parameter. On skewed made-up regrets the
+  intervals of 20 repeats cover the truth in 94.6% of all cases, those of 8 in 93.6%.
+- **Verdict**: better or worse if the interval excludes 1, otherwise not settled; fewer than 5 repeats settle nothing.
+  The intervals are not corrected for their number: of twenty comparisons of equals, one comes out settled.
+- **{BEST_FIXED}** is the fixed candidate with the least mean over these very repeats. Nobody knows it beforehand, and
+  the best of many looks a little better than it is.
+- **{OURS}** plays with the policy as it comes, with an intercept and the policy's own space. The others have the
+  paper's candidates, and the paper's setting of the policy where a world is played as in the paper.
+- {RIVAL}, Corral and TL tune one hyper-parameter, as in the paper; the others all. In the world `range`, tuners that
+  need to know the range of rewards are told it.
+"""
+
+
+def write_page(file: Path, worlds: Sequence[World], facts: Mapping[str, str]) -> None:
+    """Write the page; `facts` are lines of its last table, such as the time on the wall."""
+    write(file, page(worlds, facts))
+
+
+def page(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
+    """The page as text."""
+    experiments = [world.experiment for world in worlds]
+    parts = [INTRO, _warning(experiments), _board(worlds), _bars(worlds), _details(worlds), _ablations(worlds)]
+    parts += [READING, settings(experiments), _time(worlds, facts)]
+    return "\n".join(part for part in parts if part)
+
+
+def _warning(experiments: Sequence[Experiment]) -> str:
+    """That this is not the whole board, if so."""
+    if experiments == [each for group in BOARD.values() for each in group]:
+        return ""
+    return "**Not the whole board**: some worlds, tuners, repeats or rounds of it were left out or changed.\n"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
+    r"""A table whose first `texts` columns are text and the others numbers.
+
+    >>> print(table(["who", "how much"], [["a|b", "1"]]), end="")
+    | who | how much |
+    |---|---:|
+    | a\|b | 1 |
+    """
+    rules = ["---" if place < texts else "---:" for place in range(len(headings))]
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (headings, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]]) + "\n"
+
+
+def columns(worlds: Sequence[World]) -> list[str]:
+    """The tuners of the board, ours and the best fixed first; the ablations have a table of their own."""
+    found = dict.fromkeys(label for world in worlds for label in world.regrets)
+    first = [label for label in (OURS, BEST_FIXED) if label in found]
+    return first + [label for label in found if label not in (*first, BASE, *ABLATIONS)]
+
+
+def _board(worlds: Sequence[World]) -> str:
+    tuners = columns(worlds)
+    rows = [[world.experiment.title, *(_cell(tuner, world.ratio(tuner)) for tuner in tuners)] for world in worlds]
+    rows.append(["**Geometric mean**", *(_cell(tuner, overall(worlds, tuner)) for tuner in tuners)])
+    said = f"**Bold** is better than {BASE}, *slanted* is worse, the rest is not settled."
+    return f"## Ratio of mean regret to {BASE}'s\n\n{table(['world', *tuners], rows)}\n{said}\n"
+
+
+def _cell(tuner: str, ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "–"
+    mark = {"better": "**", "worse": "*"}.get(ratio.verdict, "")
+    return f"{mark}{number(ratio.value)}{mark}" + (f" ({span(ratio)})" if tuner == OURS else "")
+
+
+def span(ratio: Ratio) -> str:
+    return f"{number(ratio.low)} to {number(ratio.high)}"
+
+
+def _bars(worlds: Sequence[World]) -> str:
+    rows = []
+    for found in findings(worlds):
+        where, worst = (found.worst[0], number(found.worst[1])) if found.worst else ("–", "–")
+        rows.append([found.bar.text, where, f"{found.bar.most:g}", worst, found.verdict])
+    head = ["bar", "worst in", "at most", "measured", "verdict"]
+    return f"## The bars for {OURS}\n\n{table(head, rows, texts=2)}"
+
+
+def _details(worlds: Sequence[World]) -> str:
+    return "## World by world\n\n" + "\n".join(map(_detail, worlds))
+
+
+def _detail(world: World) -> str:
+    e = world.experiment
+    head = ["tuner", "mean", "median", "max", "std. error"]
+    for base in (BASE, RIVAL):
+        head += [f"to {base}'s", "95% interval", "verdict"]
+    rows = [_line(world, each) for each in standings(world) if each.tuner not in ABLATIONS]
+    size = f"{e.horizon:,} rounds, {e.repeats} repeat{'s' if e.repeats > 1 else ''}"
+    title = f"{world.group}: {e.title} (<code>{e.name}</code>), {size}"
+    return f"<details>\n<summary>{title}</summary>\n\n{table(head, rows)}\n</details>\n"
+
+
+def _line(world: World, line: Standing) -> list[str]:
+    name = f"{line.tuner} ({world.best})" if line.tuner == BEST_FIXED else line.tuner
+    numbers = [f"{value:,.1f}" for value in (line.mean, line.median, line.largest, line.error)]
+    return [name, *numbers, *_compared(line.ratio), *_compared(line.to_rival)]
+
+
+def _compared(ratio: Ratio | None) -> list[str]:
+    return [number(ratio.value), span(ratio), ratio.verdict] if ratio else ["–"] * 3
+
+
+def _ablations(worlds: Sequence[World]) -> str:
+    played = [world for world in worlds if not ABLATIONS.keys().isdisjoint(world.regrets)]
+    if not played:
+        return ""
+    rows = [[w.experiment.title, *(_share(w.ratio(label, OURS)) for label in ABLATIONS)] for w in played]
+    rows.append(["**Geometric mean**", *(_share(overall(played, label, OURS)) for label in ABLATIONS)])
+    said = f"Mean regret of {OURS} with parts taken away, as a multiple of that of {OURS} itself.\n"
+    return f"## Appendix: ablations\n\n{said}\n{table(['world', *ABLATIONS], rows)}"
+
+
+def _share(ratio: Ratio | None) -> str:
+    return f"{number(ratio.value)} ({span(ratio)})" if ratio else "–"
+
+
+def settings(experiments: Sequence[Experiment]) -> str:
+    """What was played: a function of the experiments alone."""
+    worlds = [[f"`{e.name}`", spec_text(e.environment), spec_text(e.policy), *_size(e)] for e in experiments]
+    head = ["world", "environment", "policy", f"for {OURS}", "delay", "rounds", "repeats", "seeds"]
+    tuners = table(["label", "tuner", "where"], tuner_rows(experiments), texts=3)
+    return f"## Settings\n\n{table(head, worlds, texts=4)}\n{tuners}"
+
+
+def _size(e: Experiment) -> list[str]:
+    ours = e.policies.get(OURS, e.policy)
+    other = [f"{name}={value}" for name, value in ours.items() if e.policy.get(name) != value]
+    return [
+        ", ".join(other) or "the same",
+        str(e.delay),
+        f"{e.horizon:,}",
+        str(e.repeats),
+        f"{e.seed} to {e.seed + e.repeats - 1}",
+    ]
+
+
+def tuner_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
+    """What each label stands for, and where; fixed candidates share a line."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for e in experiments:
+        fixed = candidates(e.tuners)
+        said = {label: spec_text(spec) for label, spec in e.tuners.items() if label not in fixed}
+        if fixed:
+            said[BEST_FIXED] = f"the best of {len(fixed)}: {spec_text(_merged(list(fixed.values())))}"
+        for pair in said.items():
+            where.setdefault(pair, []).append(f"`{e.name}`")
+    every, order = [f"`{e.name}`" for e in experiments], list(dict.fromkeys(label for label, _ in where))
+    rows = [[label, text, _places(names, every)] for (label, text), names in where.items()]
+    return sorted(rows, key=lambda row: order.index(row[0]))
+
+
+def _places(names: Sequence[str], every: Sequence[str]) -> str:
+    """Some of the worlds, the shorter way."""
+    others = [name for name in every if name not in names]
+    if len(others) >= len(names):
+        return ", ".join(names)
+    return f"everywhere but {', '.join(others)}" if others else "everywhere"
+
+
+def _merged(fixed: Sequence[Spec]) -> Spec:
+    """One spec with the values of all of them on every axis."""
+    axes = fixed[0]["space"]
+    return {"name": "Fixed", "space": {name: sorted({spec["space"][name][0] for spec in fixed}) for name in axes}}
+
+
+def _time(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
+    total = {"CPU time, all tasks": time_text(sum(world.seconds for world in worlds))}
+    rows = [[f"`{world.experiment.name}`", time_text(world.seconds)] for world in worlds]
+    lines = [[name, value] for name, value in (versions() | total | dict(facts)).items()]
+    return f"## Versions and time\n\n{table(['what', 'value'], lines, texts=2)}\n{table(['world', 'CPU time'], rows)}"

@@ -1,0 +1,214 @@
+"""Who stands where on the scoreboard: ratios of mean regret, world by world and over all of them, and the bars.
+
+A ratio of means, not a mean of ratios: what is compared is the regret that a tuner costs on average, and a seed that is
+lucky for the other does not count more than others. The interval is the paired bootstrap: repeats are drawn again for
+both tuners together, and the percentiles of the ratio are taken as far out as those of a mean (`results.expanded`), for
+to the first order it is one. Percentiles need no formula for the error of a ratio, stay above 0, and those of 1/ratio
+are their inverses.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from syndicated._files import write_csv
+from syndicated.experiments.experiment import Experiment, Task
+from syndicated.experiments.paper.claims import FEWEST
+from syndicated.experiments.results import expanded, resampled_means
+from syndicated.experiments.run import Curve
+from syndicated.experiments.scoreboard.worlds import BASE, BEST_FIXED, OURS, RIVAL, candidates
+from syndicated.types import Array
+
+COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of mean regrets with its 95% interval, and of how many repeats it comes."""
+
+    value: float
+    low: float
+    high: float
+    repeats: int
+
+    @property
+    def verdict(self) -> str:
+        """What the interval says of less regret than the other's; too few repeats settle nothing."""
+        if self.repeats < FEWEST or self.low <= 1 <= self.high:
+            return "not settled"
+        return "better" if self.high < 1 else "worse"
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A world of the board: the final regret of every repeat, by tuner; `best` is the candidate behind Best fixed."""
+
+    experiment: Experiment
+    group: str
+    regrets: Mapping[str, Array]
+    best: str
+    seconds: float
+
+    def ratio(self, tuner: str, base: str = BASE) -> Ratio | None:
+        """The tuner's mean regret over the base's, if both played and are not the same."""
+        pairs = _pairs([self], tuner, base)
+        return ratio(pairs) if pairs else None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One tuner's line in one world."""
+
+    tuner: str
+    mean: float
+    median: float
+    largest: float
+    error: float
+    ratio: Ratio | None
+    to_rival: Ratio | None
+
+
+def number(ratio: float) -> str:
+    """A ratio as text, to two digits at least.
+
+    >>> number(0.0512), number(0.256), number(12.345)
+    ('0.051', '0.26', '12.35')
+    """
+    return f"{ratio:.3f}" if ratio < 0.0995 else f"{ratio:,.2f}"
+
+
+def gather(group: str, experiment: Experiment, curves: Sequence[Curve]) -> World:
+    """The curves of `experiment.tasks()` as a world of the board; of the fixed candidates the best in hindsight stays,
+    the one with the least mean over these very repeats."""
+    own: dict[str, list[float]] = {label: [] for label in experiment.tuners}
+    for task, curve in zip(experiment.tasks(), curves, strict=True):
+        own[task.tuner_name].append(curve["regret"][-1])
+    regrets = {label: np.array(values) for label, values in own.items()}
+    fixed = list(candidates(experiment.tuners))
+    best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
+    shown = {label: values for label, values in regrets.items() if label not in fixed}
+    seconds = sum(curve["seconds"] for curve in curves)
+    return World(experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds)
+
+
+def ratio(pairs: Sequence[tuple[Array, Array]]) -> Ratio:
+    """The geometric mean, over worlds, of the ratios of mean regrets; of one world, its ratio.
+
+    Worlds with as many repeats are resampled together, for the same seed gives them the same parameter. The interval is
+    expanded as the world with the fewest repeats needs it.
+    """
+    logs = [math.log(own.mean() / base.mean()) for own, base in pairs]
+    resampled = [_log_mean(own) - _log_mean(base) for own, base in pairs]
+    fewest = min(len(own) for own, _ in pairs)
+    low, high = expanded(np.mean(resampled, axis=0), fewest)
+    return Ratio(math.exp(np.mean(logs)), math.exp(low), math.exp(high), fewest)
+
+
+def _log_mean(values: Array) -> Array:
+    logs: Array = np.log(resampled_means(values, len(values)))
+    return logs
+
+
+def overall(worlds: Sequence[World], tuner: str, base: str = BASE) -> Ratio | None:
+    """The geometric mean of the tuner's ratios over the worlds where both played."""
+    pairs = _pairs(worlds, tuner, base)
+    return ratio(pairs) if pairs else None
+
+
+def _pairs(worlds: Iterable[World], tuner: str, base: str) -> list[tuple[Array, Array]]:
+    both = [world.regrets for world in worlds if tuner != base and {tuner, base} <= world.regrets.keys()]
+    return [(regrets[tuner], regrets[base]) for regrets in both]
+
+
+def standings(world: World) -> list[Standing]:
+    """One line a tuner, the least mean regret first."""
+    return sorted((_standing(world, tuner) for tuner in world.regrets), key=lambda each: each.mean)
+
+
+def _standing(world: World, tuner: str) -> Standing:
+    regrets = world.regrets[tuner]
+    n = len(regrets)
+    return Standing(
+        tuner=tuner,
+        mean=float(regrets.mean()),
+        median=float(np.median(regrets)),
+        largest=float(regrets.max()),
+        error=float(regrets.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan,
+        ratio=world.ratio(tuner),
+        to_rival=world.ratio(tuner, RIVAL),
+    )
+
+
+Measured = list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What must be at most `most` wherever it is measured."""
+
+    text: str
+    most: float
+    measure: Callable[[Sequence[World]], Measured]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a bar: the largest that was measured, and where, nothing if it was not; too few repeats settle
+    no bar."""
+
+    bar: Bar
+    worst: tuple[str, float] | None
+    repeats: int
+
+    @property
+    def verdict(self) -> str:
+        if self.worst is None:
+            return "not played"
+        if self.repeats < FEWEST:
+            return "not settled"
+        return "holds" if self.worst[1] <= self.bar.most else "does not hold"
+
+
+def _in(worlds: Sequence[World], quantity: Callable[[Ratio], float], names: Sequence[str], base: str) -> Measured:
+    """A quantity of our ratio to the base's regret, in the worlds of these names, or in all."""
+    found = ((each.experiment, each.ratio(OURS, base)) for each in worlds)
+    return [(e.title, quantity(r)) for e, r in found if r and (not names or e.name in names)]
+
+
+def lower_ends(base: str) -> Callable[[Sequence[World]], Measured]:
+    return lambda worlds: _in(worlds, lambda each: each.low, (), base)
+
+
+def ratios_in(*names: str) -> Callable[[Sequence[World]], Measured]:
+    return lambda worlds: _in(worlds, lambda each: each.value, names, BASE)
+
+
+def geometric_mean(worlds: Sequence[World]) -> Measured:
+    found = overall(worlds, OURS)
+    return [("all worlds", found.value)] if found else []
+
+
+BARS = [
+    Bar(f"never clearly worse than {BASE}: the interval's lower end, in every world", 1.05, lower_ends(BASE)),
+    Bar(f"never clearly worse than {RIVAL}: the interval's lower end, in every world", 1.05, lower_ends(RIVAL)),
+    Bar("geometric mean of the ratios over the worlds", 0.45, geometric_mean),
+    Bar("changing arms with intercept: the ratio", 0.3, ratios_in("linucb-intercept", "lints-intercept")),
+    Bar("the paper's own LinUCB simulation: the ratio", 0.1, ratios_in("linucb-paper")),
+    Bar("LinUCB on MovieLens: the ratio", 0.9, ratios_in("movielens-linucb")),
+]
+
+
+def findings(worlds: Sequence[World]) -> list[Finding]:
+    """Every bar with the worst that was measured."""
+    fewest = min(world.experiment.repeats for world in worlds)
+    return [Finding(bar, max(bar.measure(worlds), key=lambda each: each[1], default=None), fewest) for bar in BARS]
+
+
+def write_regrets(file: Path, played: Iterable[tuple[Sequence[Task], Sequence[Curve]]]) -> None:
+    """All final regrets as one tidy CSV table, a row a task, also of every fixed candidate."""
+    pairs = (pair for tasks, curves in played for pair in zip(tasks, curves, strict=True))
+    rows = ((t.experiment, t.tuner_name, t.repeat, c["regret"][-1], round(c["seconds"], 3)) for t, c in pairs)
+    write_csv(file, COLUMNS, rows)

@@ -1,0 +1,1 @@
+"""What people have, as numbers: vectors, JSON objects, ids."""

@@ -1,0 +1,64 @@
+"""Tokens as columns: the hash of a text, and the sums of hashed tokens and of their pairs."""
+
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated._compiled import compiled
+from syndicated.types import Array, Ints
+
+LONGEST = 256  # characters of a text whose hash is kept
+
+_GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_27, _30, _31, _63 = (np.uint64(bits) for bits in (27, 30, 31, 63))
+
+Word = np.uint64
+Words = npt.NDArray[np.uint64]
+
+
+def hash_text(seed: int, text: str) -> int:
+    """64 bits of a text; those of long texts are not kept, because the number of texts kept is what is bounded."""
+    return _kept(seed, text) if len(text) <= LONGEST else _kept.__wrapped__(seed, text)
+
+
+@lru_cache(maxsize=2**16)
+def _kept(seed: int, text: str) -> int:
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8, salt=seed.to_bytes(16, "little")).digest(), "little")
+
+
+@compiled("u8(u8, u8)")
+def _pair(context: Word, arm: Word) -> Word:
+    """The hash of a pair: mixed well (the end of SplitMix64), so that tokens in one column have pairs in different."""
+    z = context * _GOLDEN + arm
+    z = (z ^ (z >> _30)) * _FIRST
+    z = (z ^ (z >> _27)) * _SECOND
+    return z ^ (z >> _31)
+
+
+@compiled("void(f8[::1], u8, f8)")
+def _add(row: Array, key: Word, value: float) -> None:
+    column = key % np.uint64(len(row))
+    row[column] += -value if key >> _63 else value
+
+
+@compiled("void(u8[::1], f8[::1], u8[::1], f8[::1], i8[::1], b1, f8[:, ::1])")
+def scatter(
+    given: Words, floats: Array, keys: Words, values: Array, ends: Ints, interactions: bool, table: Array
+) -> None:
+    """Fill the row of every arm with the sums of the context's tokens, the arm's own, and the pairs of both."""
+    level = np.zeros(table.shape[1])
+    for i in range(len(given)):
+        _add(level, given[i], floats[i])
+    start = 0
+    for k in range(len(table)):
+        row = table[k]
+        row[:] = level
+        for j in range(start, ends[k]):
+            _add(row, keys[j], values[j])
+            if interactions:
+                for i in range(len(given)):
+                    _add(row, _pair(given[i], keys[j]), floats[i] * values[j])
+        start = ends[k]

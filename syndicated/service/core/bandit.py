@@ -1,0 +1,317 @@
+"""One bandit of the service: its spec, its arms, its agent, and how the log's events change them.
+
+`propose` looks and changes nothing; `fold` changes, and does so by what stands in the event alone: no clock, no other
+draw. So whoever folds the same events in the same order has the same bandit, to the bit.
+"""
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from syndicated._statefile import pack, unpack
+from syndicated.agent import Agent
+from syndicated.errors import InputError, check_number, check_range, shorten
+from syndicated.features.encoders import Arm, Encoder
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.service.core.arms import Offer, Shelf
+from syndicated.service.core.history import History
+from syndicated.service.core.messages import By, ChoiceRecord, Decided, DecideRequest, Spec, TopArm
+from syndicated.spec import build
+from syndicated.store import Event
+from syndicated.streams import GUARD, Stream
+from syndicated.survey import Survey, leaders
+from syndicated.tuners import TUNERS
+from syndicated.types import Choice, Decision
+
+AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
+TOP = 3  # arms that a decision is explained by
+NO_DRAWS = (1.0, 1.0, 0.0)
+COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
+
+
+class Turn(NamedTuple):
+    """Where the next proposal stands: how many decisions were made, the agent's round, and its last choice."""
+
+    made: int
+    round: int
+    choice: Choice
+
+
+class Bandit:
+    """A bandit as the log has made it so far."""
+
+    def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
+        self.id, self.name, self.retired = id_, name, False
+        self.version = self.closed = epoch
+        self.scanned, self.behind, self.pruned = 0, False, -math.inf  # where this process stands with its chores
+        self.lates = 0
+        self._start(spec, epoch, ())
+
+    def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm]) -> None:
+        """Begin an epoch: an empty model of this spec."""
+        self.spec, self.epoch = spec, epoch
+        encoder, self.agent = make(spec)
+        self.agent.id = f"{self.id}.{epoch}"
+        self.shelf = Shelf(encoder, arms)
+        self.history = History([len(axis) for axis in self.agent.tuner.axes()])
+
+    # what changes a bandit
+
+    def configure(self, spec: Spec, seq: int) -> None:
+        """A new spec: a new epoch if the agent is another one."""
+        if any(getattr(spec, part) != getattr(self.spec, part) for part in AGENT):
+            self.version = seq
+            self._start(spec, seq, self.arms.values())
+        self.spec = spec
+
+    def put_arms(self, arms: Sequence[Arm]) -> None:
+        self.shelf = self.shelf.put(arms)
+
+    def drop_arm(self, arm: str) -> None:
+        self.shelf = self.shelf.drop(arm)
+
+    def load(self, model: bytes, seq: int) -> None:
+        """Go on from a stored model of the same agent."""
+        self.agent.restore(model)
+        self.version = seq
+
+    def decided(self, event: Event, decided: Decided) -> None:
+        """Count a decision."""
+        if decided.epoch != self.epoch:
+            return
+        if decided.by in COUNTED:
+            self.agent.record(None if decided.choice is None else choice_in(decided.choice))
+        self.history.decided(event.at, decided, self.agent.tuner.probabilities)
+
+    def rewarded(self, event: Event, decided: Decided) -> None:
+        """Learn what an event about a decision says; the tuner is credited only with what the agent played itself."""
+        self.lates += event.kind == "late"
+        if event.kind == "close" and event.ref is not None:
+            self.closed = max(self.closed, event.ref)
+        if event.learn is None or decided.epoch != self.epoch:
+            return
+        if decided.by in COUNTED:
+            decision = _decision(decided, self.agent.id)
+            self.agent.absorb(decision if decided.by == "agent" else replace(decision, choice=None), event.learn)
+            self.version = event.seq
+        self.history.rewarded(decided.by, event.learn)
+
+    # what asks it
+
+    @property
+    def encoder(self) -> Encoder:
+        return self.shelf.encoder
+
+    @property
+    def arms(self) -> Mapping[str, Arm]:
+        return self.shelf.arms
+
+    def turn(self) -> Turn:
+        return Turn(self.history.count, self.agent.round, self.agent.choice)
+
+    def propose(self, request: DecideRequest, offer: Offer, turn: Turn) -> tuple[Decided, Turn]:
+        """The decision on a request, and where the next one stands."""
+        ids, X = offer.ids, offer.X
+        spec, K = self.spec, len(ids)
+        guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
+        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
+        common = self._common(request, offer)
+        held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
+        if spec.mode == "off" or held_out:
+            place, chance = self._fall_back(ids, u[2])
+            by: By = "fallback" if spec.mode == "off" else "holdout"
+            decided = Decided(**common, by=by, arm=ids[place], place=place, x=X[place].tobytes(), propensity=chance)
+            return decided, turn._replace(made=turn.made + 1)
+        seen = self.agent.survey(X, turn.round, turn.choice)
+        decision = seen.decision
+        after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
+        by, place = "warmup" if decision.choice is None else "agent", decision.arm
+        if spec.mode == "apprentice":
+            by, place = "caller", self._played(request, ids)
+        elif u[1] < spec.floor:
+            by, place = "floor", int(u[2] * K)
+        chance = 1.0 if by == "caller" else (1 - spec.floor) * seen.chance(place) + spec.floor / K
+        decided = Decided(
+            **common,
+            by=by,
+            arm=ids[place],
+            place=place,
+            x=X[place].tobytes(),
+            propensity=chance,
+            round=decision.round,
+            params={name: float(value) for name, value in decision.params.items()},
+            choice=None if decision.choice is None else _record_of(decision.choice),
+            agrees=place == decision.arm,
+            **self._why(ids, seen, place),
+        )
+        return decided, after
+
+    def _common(self, request: DecideRequest, offer: Offer) -> dict[str, Any]:
+        """What is logged of a decision, whoever makes it."""
+        spec = self.spec
+        known = {
+            "epoch": self.epoch,
+            "version": self.version,
+            "count": len(offer.ids),
+            "deferred": spec.deferred if request.deferred is None else request.deferred,
+            "default": spec.default_reward,
+        }
+        every = {"arms": offer.ids, "X": offer.X.tobytes(), "context": request.context} if spec.log == "all" else {}
+        return known | every
+
+    def _why(self, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
+        """Whether another arm was expected to give more, and the best arms as they were seen."""
+        if seen.decision.choice is None:
+            return {"explored": True}
+        greedy, *best = leaders(seen.scores, seen.bonus, TOP).tolist()
+        if place not in best:
+            best[-1] = place
+        score, bonus = seen.scores.item, seen.bonus.item
+        expected = self.agent.policies[seen.decision.choice.slot].expected
+        top = tuple([TopArm(ids[a], expected(score(a) - bonus(a)), score(a), bonus(a)) for a in best])
+        return {"explored": score(place) - bonus(place) < score(greedy) - bonus(greedy), "top": top}
+
+    def _played(self, request: DecideRequest, ids: Sequence[str]) -> int:
+        if request.played not in ids:
+            must = "an apprentice must be told the arm that was played, one of the request's"
+            raise InputError(f"{must}; got {shorten(request.played)}")
+        return ids.index(request.played)
+
+    def _fall_back(self, ids: Sequence[str], u: float) -> tuple[int, float]:
+        if self.spec.fallback == "uniform":
+            return int(u * len(ids)), 1 / len(ids)
+        if self.spec.fallback == "arm" and self.spec.fallback_arm in ids:
+            return ids.index(self.spec.fallback_arm), 1.0
+        return 0, 1.0
+
+    def check_reward(self, reward: float) -> float:
+        """A reward within the bandit's range, or the policy's; a zero without a sign, which not every store keeps."""
+        return check_number("a reward of this bandit", reward, *reward_range(self.spec, self.agent)) + 0.0
+
+    def collected(self, decided: Decided, rewards: Sequence[Event], activated: bool) -> float | None:
+        """The reward of a decision whose window has closed; a sum is cut to the range of rewards."""
+        if decided.deferred and not activated:
+            return None
+        if not rewards:
+            return decided.default
+        values = [float(msgspec.msgpack.decode(event.body)["value"]) for event in rewards]
+        low, high = reward_range(self.spec, self.agent)
+        return min(max(sum(values), low), high) if self.spec.aggregate == "sum" else values[-1]
+
+    # snapshots
+
+    def snapshot(self) -> bytes:
+        """All of this as the content of a file."""
+        head = {
+            "id": self.id,
+            "name": self.name,
+            "spec": msgspec.to_builtins(self.spec),
+            "epoch": self.epoch,
+            "retired": self.retired,
+            "arms": msgspec.to_builtins(list(self.arms.values())),
+            "learned": self.version,
+            "closed": self.closed,
+            "lates": self.lates,
+            "history": self.history.head(),
+        }
+        return pack(head, {"history": self.history.rows(), "agent": np.frombuffer(self.agent.state(), np.uint8)})
+
+    @classmethod
+    def of(cls, data: bytes) -> "Bandit":
+        """The bandit that a snapshot is of."""
+        head, arrays = unpack(data)
+        bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
+        bandit.retired, bandit.version = head["retired"], head["learned"]
+        bandit.closed, bandit.lates = head["closed"], head["lates"]
+        bandit.put_arms(msgspec.convert(head["arms"], list[Arm]))
+        bandit.agent.restore(arrays["agent"].tobytes())
+        bandit.history.restore(head["history"], np.asarray(arrays["history"], dtype=np.float64))
+        return bandit
+
+    def alarms(self) -> list[str]:
+        """What its keeper should look at."""
+        found: list[str] = []
+        if self.history.learned < 1000:
+            return found
+        for axis, p in zip(self.agent.tuner.axes(), self.agent.tuner.probabilities(), strict=True):
+            if len(p) < 2:
+                continue
+            value = ", ".join(f"{name}={number:g}" for name, number in axis[int(np.argmax(p))].items())
+            if _at_the_edge(axis, int(np.argmax(p))) and p.max() > 0.9:
+                found.append(f"{value} is at the edge of its axis with probability {p.max():.2f}: widen the space")
+            if p.max() > 0.999:
+                found.append(f"the probabilities have collapsed to {value}")
+        return found
+
+
+def make(spec: Spec) -> tuple[Encoder, Agent]:
+    """The encoder and the agent of a spec, which is refused if they cannot be."""
+    encoder = Encoder.of(spec.features)
+    for part in (spec.policy, spec.tuner):
+        if not isinstance(part.get("name"), str):
+            raise InputError(f"a policy and a tuner must have a name; got {shorten(part)}")
+    if "dim" in spec.policy and spec.policy["dim"] != encoder.dim:
+        raise InputError(f"policy.dim must be {encoder.dim}, that of the features; got {shorten(spec.policy['dim'])}")
+    policy = build(POLICIES, {**spec.policy, "dim": encoder.dim})
+    arguments = dict(spec.tuner)
+    if spec.space is not None:
+        arguments["space"] = spec.space
+    elif "space" in inspect.signature(find(TUNERS, spec.tuner["name"])).parameters:
+        arguments["space"] = policy.space
+    tuner = build(TUNERS, arguments)
+    if spec.rewards is not None:
+        check_range("rewards", list(spec.rewards))
+    if spec.aggregate != "first" and spec.window is None:
+        raise InputError(f"rewards are collected ({spec.aggregate}) until a window closes: window must be given")
+    if spec.default_reward is not None and spec.window is None:
+        raise InputError("a default reward is for when the window closes: window must be given")
+    if (spec.fallback == "arm") != (spec.fallback_arm is not None):
+        raise InputError("fallback_arm must be given with the fallback 'arm', and only then")
+    agent = Agent(policy, tuner, seed=spec.seed)
+    if spec.default_reward is not None:
+        check_number("default_reward", spec.default_reward, *reward_range(spec, agent))
+    return encoder, agent
+
+
+def reward_range(spec: Spec, agent: Agent) -> tuple[float, float]:
+    """The range of rewards that a spec allows and its policy can learn."""
+    low, high = spec.rewards or (-math.inf, math.inf)
+    return max(low, agent.policy.rewards[0]), min(high, agent.policy.rewards[1])
+
+
+def _at_the_edge(axis: Sequence[Mapping[str, float]], best: int) -> bool:
+    """Whether a candidate has the least or the largest value of a hyper-parameter with three values or more."""
+    for name, value in axis[best].items():
+        values = sorted({point[name] for point in axis})
+        if len(values) > 2 and value in (values[0], values[-1]):
+            return True
+    return False
+
+
+def _share(seed: int, subject: str) -> float:
+    """A number in [0, 1) that stays with a subject."""
+    digest = blake2b(subject.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(16, "little"))
+    return int.from_bytes(digest.digest(), "little") / 2**64
+
+
+def _record_of(choice: Choice) -> ChoiceRecord:
+    return ChoiceRecord(dict(choice.params), choice.index, choice.probability, choice.slot, choice.odds, choice.allies)
+
+
+def choice_in(kept: ChoiceRecord) -> Choice:
+    """The choice that a record is of."""
+    return Choice(kept.params, kept.index, kept.probability, kept.slot, kept.odds, kept.allies)
+
+
+def _decision(decided: Decided, agent: str) -> Decision:
+    """A decision as the agent takes it."""
+    choice = None if decided.choice is None else choice_in(decided.choice)
+    x = np.frombuffer(bytearray(decided.x))
+    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)

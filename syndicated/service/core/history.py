@@ -1,0 +1,72 @@
+"""What a bandit's page shows over time: a bounded table that thins itself out as it grows."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from syndicated.service.core.messages import Decided
+from syndicated.types import Array
+
+MOST = 400  # rows; when there are more, every second one goes and rows come half as often
+FIXED = 6  # columns before the probabilities: time, decisions, rewards, their sum, sum of squares, explored
+
+
+class History:
+    """Counts of an epoch, and a row of them every so many decisions, with the probability of every candidate."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        self.widths = list(widths)
+        self.count = self.learned = self.explored = 0
+        self.agreed = 0  # decisions of the caller that the model would have made too
+        self.total = self.squares = 0.0
+        self.tallies: dict[str, list[float]] = {}  # by who decided: decisions, rewards, their sum, sum of squares
+        self._stride = 1
+        self._rows: list[list[float]] = []
+
+    def decided(self, at: float, decided: Decided, probabilities: Callable[[], Sequence[Array]]) -> None:
+        self.count += 1
+        self.explored += decided.explored
+        self.agreed += decided.by == "caller" and decided.agrees
+        self._tally(decided.by)[0] += 1
+        if self.count % self._stride == 0:
+            row = [at, self.count, self.learned, self.total, self.squares, self.explored]
+            self._rows.append(row + np.concatenate(probabilities()).tolist())
+            if len(self._rows) > MOST:
+                self._rows = self._rows[1::2]
+                self._stride *= 2
+
+    def rewarded(self, by: str, reward: float) -> None:
+        self.learned += 1
+        self.total += reward
+        self.squares += reward * reward
+        tally = self._tally(by)
+        tally[1] += 1
+        tally[2] += reward
+        tally[3] += reward * reward
+
+    def _tally(self, by: str) -> list[float]:
+        return self.tallies.setdefault(by, [0, 0, 0.0, 0.0])
+
+    def rows(self) -> Array:
+        """(n, 6 + candidates): time, decisions, rewards, sum, sum of squares, explored, and the probabilities."""
+        return np.array(self._rows).reshape(len(self._rows), FIXED + sum(self.widths))
+
+    def head(self) -> dict[str, Any]:
+        names = ("count", "learned", "explored", "agreed", "total", "squares", "tallies")
+        return {"stride": self._stride} | {name: getattr(self, name) for name in names}
+
+    def restore(self, head: dict[str, Any], rows: Array) -> None:
+        values = dict(head)
+        self._stride, self._rows = values.pop("stride"), rows.tolist()
+        for name, value in values.items():
+            setattr(self, name, value)
+
+
+def mean_and_error(count: float, total: float, squares: float) -> tuple[float, float]:
+    """The mean of rewards and its standard error; nan where there are too few."""
+    if count < 2:
+        return (total / count if count else math.nan), math.nan
+    mean = total / count
+    return mean, math.sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))

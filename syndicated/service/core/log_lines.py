@@ -1,0 +1,296 @@
+"""The log as lines of JSON: what a bandit's events are outside of the journal, and how they come back in."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from syndicated.errors import InputError, check_arms, check_features, check_number, shorten
+from syndicated.service.core.bandit import COUNTED, Bandit, choice_in
+from syndicated.service.core.batch import Batch
+from syndicated.service.core.decisions import Engine
+from syndicated.service.core.messages import By, ChoiceRecord, Decided, DecideRequest, Outcome, Problem, Text, TopArm
+from syndicated.service.core.state import SERVICE, Record, decode, encode
+from syndicated.store import Event
+
+Kind = Literal["decide", "reward", "late", "activate", "close"]
+
+_decided = msgspec.msgpack.Decoder(Decided)
+
+
+class Drawn(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tuner's choice: the candidate and its probability on each axis, and who would have played the same arm.
+
+    A probability is null if the tuner cannot tell it.
+    """
+
+    params: dict[str, float]
+    index: tuple[int, ...] = ()
+    probability: tuple[float | None, ...] = ()
+    slot: int = 0
+    odds: tuple[float, ...] = ()
+    allies: tuple[int, ...] = ()
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """An arm as the decision saw it: the reward expected, the score, and what of it is exploration."""
+
+    arm: str
+    predicted: float
+    score: float
+    bonus: float
+
+
+class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An event of a bandit.
+
+    `ref` is the `seq` of the decision that it is about, `learn` the reward that the model learns by it. A decision has
+    the fields from `epoch` on, a reward `value` and `outcome`. What was erased has none of them.
+    """
+
+    seq: int
+    bandit: str
+    kind: Kind
+    at: float
+    ref: int | None = None
+    learn: float | None = None
+    key: Text | None = None
+    subject: Text | None = None
+    value: float | None = None
+    outcome: Outcome | None = None
+    epoch: int | None = None
+    version: int | None = None
+    by: By | None = None
+    arm: str | None = None
+    place: int | None = None
+    count: int | None = None
+    x: list[float] | None = None
+    propensity: float | None = None
+    round: int = 0
+    params: dict[str, float] = {}
+    choice: Drawn | None = None
+    deferred: bool = False
+    explored: bool = False
+    agrees: bool = False
+    default: float | None = None
+    top: list[Seen] = []
+    arms: list[str] | None = None
+    X: list[list[float]] | None = None
+    context: Any = None
+
+
+class DecisionReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A decision, and, where one is looked up, the events about it."""
+
+    decision_id: str
+    decision: LogLine
+    events: list[LogLine] | None = None
+
+
+class Imported(Struct, frozen=True, kw_only=True):
+    """How many events were taken in, and how many were not, because what they are about is not there."""
+
+    imported: int
+    left_out: int
+
+
+_line = msgspec.json.Decoder(LogLine)
+
+
+def line_of(event: Event, bandit: str, decided: Decided | None = None) -> LogLine:
+    """An event of the journal as a line."""
+    own = {name: getattr(event, name) for name in ("seq", "kind", "at", "ref", "learn", "key", "subject")}
+    body: dict[str, Any] = {}
+    if event.kind == "decide" and event.body:
+        body = _fields(decided or _decided.decode(event.body))
+    elif event.body:
+        body = decode(event.body)
+    return LogLine(bandit=bandit, **own, **body)
+
+
+def decision_reply(record: Record, bandit: str, id_: str) -> DecisionReply:
+    """A decision with all that was said about it."""
+    events = [line_of(event, bandit) for event in record.about]
+    return DecisionReply(decision_id=id_, decision=line_of(record.event, bandit, record.decided), events=events)
+
+
+def _fields(decided: Decided) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(decided)
+    fields["x"] = np.frombuffer(decided.x).tolist()
+    if decided.X is not None:
+        fields["X"] = np.frombuffer(decided.X).reshape(decided.count, -1).tolist()
+    if decided.choice is not None:
+        fields["choice"] = Drawn(**msgspec.structs.asdict(decided.choice))
+    fields["top"] = [Seen(**msgspec.structs.asdict(arm)) for arm in decided.top]
+    return fields
+
+
+def parse(data: bytes) -> list[LogLine]:
+    """The lines of a log, in the order of their events."""
+    lines: list[LogLine] = []
+    for number, text in enumerate(data.rstrip().splitlines(), 1):
+        try:
+            lines.append(_line.decode(text))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"line {number} must be an event of a log: {error}") from None
+        if len(lines) > 1 and lines[-1].seq <= lines[-2].seq:
+            raise InputError(f"events must be in the order of seq; line {number} has {lines[-1].seq}")
+    return lines
+
+
+def import_log(engine: Engine, actor: str, name: str, lines: Sequence[LogLine]) -> "asyncio.Future[Imported]":
+    """Take the events of another bandit's log, of the same spec, into one that has decided nothing.
+
+    The decisions of the log's last epoch become decisions of this bandit's epoch, so that its model becomes the other
+    one's, to the bit. Events whose decision is not in the log, or was erased, are left out.
+    """
+
+    def run(batch: Batch) -> Imported:
+        bandit = engine.bandit(name)
+        if batch.turn(bandit).made or engine.store.recent(bandit.id, ["decide"], 1):
+            raise Problem(
+                409, "not-empty", f"a log can be imported only into a bandit without decisions; {name} has some"
+            )
+        events = _Arrivals(bandit, batch.state.seq + len(batch.events) + 1, batch.now).take(lines)
+        for event, decided in events:
+            if event.kind == "decide":
+                batch.decide(bandit.id, decided, DecideRequest(event_id=event.key, subject=event.subject))
+            else:
+                more = {name: getattr(event, name) for name in ("ref", "learn", "key", "subject")}
+                batch.add(bandit.id, event.kind, decode(event.body), **more)
+            batch.events[-1] = event
+        counts = Imported(imported=len(events), left_out=len(lines) - len(events))
+        batch.add(SERVICE, "import", {"actor": actor, "bandit": bandit.id, "count": counts.imported})
+        return counts
+
+    return engine.submit(run, alone=True)
+
+
+class _Arrivals:
+    """Lines on their way to become events of a bandit, tried on a copy of it before they may."""
+
+    def __init__(self, bandit: Bandit, first: int, now: float) -> None:
+        self._bandit, self._first, self._now = bandit, first, now
+        self._trial = Bandit.of(bandit.snapshot())
+        policy = bandit.agent.policy
+        self._params = policy.theory(policy.warmup, bandit.agent.tuner.points[0]).keys()
+        self._decided: dict[int, tuple[int, Decided]] = {}
+        self._learned: set[int] = set()
+        self._keys: set[str] = set()
+        self._events: list[tuple[Event, Decided]] = []
+
+    def take(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided]]:
+        """The events and their decisions."""
+        last = max((line.epoch for line in lines if line.epoch is not None), default=0)
+        for number, line in enumerate(lines, 1):
+            try:
+                self._take(line, last)
+            except InputError as error:
+                raise InputError(f"line {number}, the event {line.seq}, does not fit this bandit: {error}") from None
+            except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.ValidationError):
+                raise InputError(
+                    f"line {number}, the event {line.seq}, does not fit this bandit, whose spec must be the same"
+                ) from None
+        return self._events
+
+    def _take(self, line: LogLine, last: int) -> None:
+        seq = self._first + len(self._events)
+        own = Event(
+            seq,
+            self._bandit.id,
+            line.kind,
+            check_number("at", line.at, 0, self._now),
+            key=line.key,
+            subject=line.subject,
+        )
+        if line.kind == "decide":
+            if line.epoch is None:
+                return
+            decided = self._decision(line, self._bandit.epoch if line.epoch == last else 0)
+            self._decided[line.seq] = seq, decided
+            event = own._replace(body=encode(decided))
+            self._trial.decided(event, decided)
+        else:
+            if line.ref not in self._decided:
+                return
+            ref, decided = self._decided[line.ref]
+            event = own._replace(ref=ref, learn=self._reward(line), body=encode(_said(line)))
+            self._trial.rewarded(event, decided)
+        if line.key is not None:
+            if line.key in self._keys:
+                raise InputError(f"key must be one that no other event has; got {shorten(line.key)}")
+            self._keys.add(line.key)
+        self._events.append((event, decided))
+
+    def _reward(self, line: LogLine) -> float | None:
+        """The reward to learn, which a decision can have once."""
+        if line.kind in ("reward", "late"):
+            self._bandit.check_reward(check_number("value", line.value))
+        if line.learn is None:
+            return None
+        if line.kind == "late" or line.ref in self._learned:
+            raise InputError("a decision's reward must be learned once, and not if it came late")
+        assert line.ref is not None
+        self._learned.add(line.ref)
+        return self._bandit.check_reward(line.learn)
+
+    def _decision(self, line: LogLine, epoch: int) -> Decided:
+        """The decision of a line; one of another epoch was made by another agent, and is kept and not learned."""
+        fields = {name: getattr(line, name) for name in Decided.__struct_fields__ if name not in ("x", "X")}
+        choice = line.choice
+        fields |= {
+            "epoch": epoch,
+            "x": _floats("x", [line.x], 1, self._bandit.encoder.dim if epoch else None),
+            "X": None
+            if line.X is None
+            else _floats("X", line.X, line.count, self._bandit.encoder.dim if epoch else None),
+            "choice": None if choice is None else _record(choice),
+            "top": tuple(TopArm(**msgspec.structs.asdict(arm)) for arm in line.top),
+        }
+        decided = Decided(**fields)
+        _decided.decode(encode(decided))
+        if epoch:
+            self._check(decided)
+        return decided
+
+    def _check(self, decided: Decided) -> None:
+        """Refuse what compiled code would take without a look."""
+        check_number("propensity", decided.propensity, 0, 1)
+        if decided.default is not None:
+            self._bandit.check_reward(decided.default)
+        if not 0 <= decided.place < decided.count:
+            raise InputError(f"place must be that of one of the {decided.count} arms; got {decided.place}")
+        for name, value in decided.params.items():
+            check_number(name, value)
+        if decided.by in COUNTED and decided.params.keys() != self._params:
+            raise InputError(f"params must have {', '.join(self._params)}; got {shorten(list(decided.params))}")
+        agent, choice = self._bandit.agent, decided.choice
+        if decided.by == "agent" and choice is None:
+            raise InputError("choice must be there, since the agent decided")
+        if choice is not None:
+            agent.policy.check(choice.params)
+            if not agent.tuner.could_draw(choice_in(choice)):
+                raise InputError("choice must be one that the tuner can make")
+
+
+def _floats(what: str, rows: Any, count: int | None, dim: int | None) -> bytes:
+    """A table of features as raw memory."""
+    if rows is None or rows[0] is None or len(rows) != count:
+        raise InputError(f"{what} must be there, with a row for each arm")
+    X = check_arms(rows, len(rows[0]) if dim is None else dim)
+    check_features(X)
+    return X.tobytes()
+
+
+def _record(choice: Drawn) -> ChoiceRecord:
+    fields = msgspec.structs.asdict(choice)
+    fields["probability"] = tuple(math.nan if p is None else p for p in choice.probability)
+    return ChoiceRecord(**fields)
+
+
+def _said(line: LogLine) -> dict[str, Any]:
+    return {"value": line.value, "outcome": line.outcome} if line.kind in ("reward", "late") else {}

@@ -1,0 +1,228 @@
+"""What crosses the service's boundary: these structs check requests, and OpenAPI is made from them.
+
+Those of the hot routes are out of the garbage collector's sight (`gc=False`): they come by thousands a second and have
+no cycles.
+"""
+
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from syndicated.errors import SyndicatedError
+from syndicated.features.encoders import Arm
+
+Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+Name = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="letters, digits and . _ -, at most 64"),
+]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
+Scope = Literal["decide", "reward", "read", "admin"]
+Outcome = Literal["learned", "counted", "collected", "held", "activated", "late", "repeated"]
+_PLACE = re.compile(r" - at `\$(\S*)`$")
+_STEP = re.compile(r"\.(\w+)|\[[^]]*\]")
+By = Literal["agent", "warmup", "floor", "holdout", "fallback", "caller"]
+
+
+class Problem(SyndicatedError):
+    """A request that is not carried out: the status, what kind of problem it is, and what must hold and what came."""
+
+    def __init__(self, status: int, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.detail = status, kind, detail
+
+
+def explained(error: msgspec.ValidationError, kind: Any) -> str:
+    """What does not fit a type, and, where one of a few words or a name is wanted, what does."""
+    text = str(error)
+    said = _PLACE.search(text)
+    wanted: Any = msgspec.inspect.type_info(kind)
+    for name in _STEP.findall(said[1]) if said else ():
+        wanted = _within(wanted, name)
+    if text.startswith("Invalid enum value") and isinstance(wanted, msgspec.inspect.LiteralType):
+        return f"{text}; it must be one of {', '.join(map(str, wanted.values))}"
+    if said and "matching regex" in text and isinstance(wanted, msgspec.inspect.Metadata):
+        return f"Expected {(wanted.extra_json_schema or {}).get('description')}{said[0]}"
+    return text
+
+
+def _within(kind: Any, name: str) -> Any:
+    """The type of a field of a struct, or of what a list has; None where it is not known."""
+    if isinstance(kind, msgspec.inspect.StructType):
+        return next((field.type for field in kind.fields if field.encode_name == name), None)
+    return kind.item_type if isinstance(kind, msgspec.inspect.ListType) else None
+
+
+class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What comes from outside has no field that nobody reads."""
+
+
+class Spec(Strict, frozen=True):
+    """What a bandit is.
+
+    `policy`, `tuner` and `space` are as in the library: a name and arguments; what is left out has defaults. A change
+    of these, of `features` or of `seed` starts a new epoch with an empty model; other changes apply from then on.
+    """
+
+    features: dict[str, Any]
+    policy: dict[str, Any] = field(default_factory=lambda: {"name": "LinUCB"})
+    tuner: dict[str, Any] = field(default_factory=lambda: {"name": "Consensus"})
+    space: dict[str, list[float]] | None = None
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    rewards: tuple[float, float] | None = None
+    window: Seconds | None = None
+    default_reward: float | None = None
+    aggregate: Literal["first", "last", "sum"] = "first"
+    deferred: bool = False
+    mode: Literal["live", "apprentice", "off"] = "live"
+    fallback: Literal["first", "uniform", "arm"] = "first"
+    fallback_arm: Text | None = None
+    holdout: Share = 0.0
+    floor: Share = 0.0
+    log: Literal["chosen", "all"] = "chosen"
+    retention: Annotated[Seconds, Meta(description="seconds that decisions and rewards are kept")] | None = None
+
+
+class Create(Strict, frozen=True):
+    """A new bandit."""
+
+    name: Name
+    spec: Spec
+
+
+class BanditReply(Struct, frozen=True, kw_only=True):
+    """A bandit as it is now."""
+
+    name: str
+    spec: Spec
+    epoch: int
+    version: int
+    retired: bool
+    decisions: int
+    rewards: int
+    arms: int
+
+
+class DecideRequest(Strict, frozen=True, gc=False):
+    """Arms are ids (of registered arms, or with features of kind ids), or objects; left out, all registered ones."""
+
+    arms: list[Text | Arm] | None = None
+    context: list[float] | dict[str, Any] | None = None
+    event_id: Text | None = None
+    subject: Text | None = None
+    played: Text | None = None
+    deferred: bool | None = None
+    shape: tuple[int, int] | None = None
+
+
+class DecideReply(Struct, frozen=True, kw_only=True, gc=False):
+    """The arm to play. `propensity` is its probability, given the policy's own draw."""
+
+    decision_id: str
+    arm: str
+    propensity: float
+    by: By
+    version: int
+    epoch: int
+    params: dict[str, float]
+    repeated: bool = False
+
+
+class RewardRequest(Strict, frozen=True):
+    """The reward of a decision; `event_id` tells a retry from a second reward where rewards are collected."""
+
+    decision_id: Text
+    reward: float
+    event_id: Text | None = None
+
+
+class RewardReply(Struct, frozen=True, kw_only=True):
+    """What became of it.
+
+    learned; counted, for a decision that the model does not learn from; collected until the window closes; held until
+    the decision is activated; activated, with no reward yet; late: logged, not learned; repeated: it was here before.
+    """
+
+    decision_id: str
+    outcome: Outcome
+
+
+class ActivateRequest(Strict, frozen=True):
+    decision_id: Text
+
+
+class Arms(Strict, frozen=True):
+    """Arms to register, or to change."""
+
+    arms: list[Arm]
+
+
+class KeyRequest(Strict, frozen=True):
+    name: Text
+    scopes: Annotated[list[Scope], Meta(min_length=1)]
+
+
+class KeyReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A key; its secret is shown once, when it is made."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    created: float
+    revoked: bool = False
+    secret: str | None = None
+
+
+class ModelReply(Struct, frozen=True, kw_only=True):
+    """A stored state of a bandit's model, by the sequence number up to which it has learned."""
+
+    version: int
+    at: float
+    bytes: int
+
+
+class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
+    """A tuner's choice, in the log."""
+
+    params: dict[str, float]
+    index: tuple[int, ...] = ()
+    probability: tuple[float, ...] = ()
+    slot: int = 0
+    odds: tuple[float, ...] = ()
+    allies: tuple[int, ...] = ()
+
+
+class TopArm(Struct, frozen=True, array_like=True, gc=False):
+    """Why an arm stood where it stood: what it was expected to give, its score, and how much of that is exploration."""
+
+    arm: str
+    predicted: float
+    score: float
+    bonus: float
+
+
+class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """A decision, in the log: all that its reward needs whenever it comes, and why it was made."""
+
+    epoch: int
+    version: int
+    by: By
+    arm: str
+    place: int
+    count: int
+    x: bytes
+    propensity: float
+    round: int = 0
+    params: dict[str, float] = field(default_factory=dict)
+    choice: ChoiceRecord | None = None
+    deferred: bool = False
+    explored: bool = False
+    agrees: bool = False
+    default: float | None = None  # the reward that is learned if none has come when the window closes
+    top: tuple[TopArm, ...] = ()
+    arms: list[str] | None = None
+    X: bytes | None = None
+    context: Any = None

@@ -1,0 +1,1 @@
+"""HTTP around the core: routes, checks, problem documents, metrics."""

@@ -1,0 +1,262 @@
+"""The handlers of the API: each calls the engine with what a request has brought, and answers."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response, StreamingResponse
+
+from syndicated.features.encoders import Arm
+from syndicated.service.core.admin import describe
+from syndicated.service.core.log_lines import (
+    DecisionReply,
+    Imported,
+    LogLine,
+    decision_reply,
+    import_log,
+    line_of,
+    parse,
+)
+from syndicated.service.core.messages import (
+    BanditReply,
+    DecideReply,
+    KeyReply,
+    ModelReply,
+    Problem,
+    RewardReply,
+    Strict,
+    Text,
+)
+from syndicated.service.core.state import decode
+from syndicated.service.http import parquet
+from syndicated.service.http.endpoints import BINARY, BYTES, LINES, PARQUET, Call
+from syndicated.service.http.metrics import CONTENT_TYPE
+
+CHUNK = 1000  # events of the log that are read at once
+
+log = logging.getLogger("syndicated")
+
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Sequence = Annotated[int, Meta(ge=0, le=2**62)]
+
+
+class Latest(Strict, frozen=True):
+    """How many of the latest."""
+
+    limit: Count = 100
+
+
+class LogQuery(Strict, frozen=True):
+    """Which part of the log: behind which sequence number, at most how many events, and as what."""
+
+    after: Sequence = 0
+    limit: Annotated[int, Meta(ge=1, le=2**62)] | None = None
+    format: Literal["jsonl", "parquet"] = "jsonl"
+
+
+class Health(Struct, frozen=True):
+    status: Literal["ok"] = "ok"
+
+
+class ArmsReply(Struct, frozen=True):
+    """How many arms are registered."""
+
+    arms: int
+
+
+class Erased(Struct, frozen=True):
+    """How many events were emptied."""
+
+    erased: int
+
+
+class AuditLine(Struct, frozen=True, kw_only=True):
+    """What an administrator, or the service by itself, has done; `actor` is the id of a key."""
+
+    seq: int
+    at: float
+    kind: str
+    actor: str
+    about: dict[str, Any]
+
+
+# the service
+
+
+async def healthz(call: Call) -> Health:
+    if call.app.engine.failed is not None:
+        raise Problem(503, "stopped", "the engine has stopped; the process must be started again")
+    return Health()
+
+
+async def readyz(call: Call) -> Health:
+    engine = call.app.engine
+    if engine.away:
+        log.warning("the journal is away", extra={"fields": {"reason": engine.away}})
+        raise Problem(503, "not-ready", "the journal is away")
+    if not engine.ready:
+        raise Problem(503, "not-ready", "the engine has stopped, or is about to")
+    return Health()
+
+
+async def metrics(call: Call) -> Response:
+    return Response(call.app.metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+
+async def keys(call: Call) -> list[KeyReply]:
+    return await call.app.engine.look(lambda state: sorted(state.keys.values(), key=lambda key: key.created))
+
+
+async def create_key(call: Call) -> KeyReply:
+    return await call.app.engine.create_key(call.actor, call.body)
+
+
+async def revoke_key(call: Call) -> KeyReply:
+    return await call.app.engine.revoke_key(call.actor, call.path["id"])
+
+
+async def erase(call: Call) -> Erased:
+    return Erased(await call.app.engine.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
+
+
+async def audit(call: Call) -> list[AuditLine]:
+    engine = call.app.engine
+    events = await engine.audit(call.query.limit)
+    names = {bandit.id: bandit.name for bandit in list(engine.state.bandits.values())}
+    return [_audit_line(event.seq, event.at, event.kind, decode(event.body), names) for event in events]
+
+
+def _audit_line(seq: int, at: float, kind: str, body: dict[str, Any], names: dict[int, str]) -> AuditLine:
+    body.pop("hash", None)
+    if "model" in body:
+        body["model"] = f"{len(body['model'])} bytes"
+    if "bandit" in body:
+        body["bandit"] = names.get(body["bandit"])
+    return AuditLine(seq=seq, at=at, kind=kind, actor=body.pop("actor", ""), about=body)
+
+
+# bandits
+
+
+async def create(call: Call) -> BanditReply:
+    return await call.app.engine.create(call.actor, call.body)
+
+
+async def bandits(call: Call) -> list[BanditReply]:
+    return await call.app.engine.look(lambda state: [describe(bandit) for bandit in state.bandits.values()])
+
+
+async def bandit(call: Call) -> BanditReply:
+    engine = call.app.engine
+    return await engine.look(lambda state: describe(engine.bandit(call.path["name"])))
+
+
+async def update(call: Call) -> BanditReply:
+    return await call.app.engine.update(call.actor, call.path["name"], call.body)
+
+
+async def retire(call: Call) -> None:
+    await call.app.engine.retire(call.actor, call.path["name"])
+
+
+async def arms(call: Call) -> list[Arm]:
+    engine = call.app.engine
+    return await engine.look(lambda state: list(engine.bandit(call.path["name"]).arms.values()))
+
+
+async def put_arms(call: Call) -> ArmsReply:
+    return ArmsReply(await call.app.engine.put_arms(call.actor, call.path["name"], call.body.arms))
+
+
+async def drop_arm(call: Call) -> None:
+    await call.app.engine.drop_arm(call.actor, call.path["name"], call.path["id"])
+
+
+# decisions
+
+
+async def decide(call: Call) -> DecideReply:
+    if (call.body.shape is None) != (call.table is None):
+        raise Problem(422, "invalid", f"shape is for bodies of type {BINARY}, and they must have it")
+    answer = call.app.engine.decide(call.path["name"], call.body, call.table)
+    call.body = call.table = None
+    try:
+        return await answer
+    finally:
+        del answer  # or its exception, this frame and itself would keep each other
+
+
+async def reward(call: Call) -> RewardReply:
+    return await call.app.engine.reward(call.path["name"], call.body)
+
+
+async def activate(call: Call) -> RewardReply:
+    return await call.app.engine.activate(call.path["name"], call.body.decision_id)
+
+
+async def decision(call: Call) -> DecisionReply:
+    record = await call.app.engine.decision(call.path["name"], call.path["id"])
+    return decision_reply(record, call.path["name"], call.path["id"])
+
+
+async def decisions(call: Call) -> list[DecisionReply]:
+    engine, name = call.app.engine, call.path["name"]
+    events = await engine.latest(name, call.query.limit)
+    return [DecisionReply(decision_id=engine.public(event), decision=line_of(event, name)) for event in events]
+
+
+# the log and the models
+
+
+async def export(call: Call) -> Response:
+    name, query = call.path["name"], call.query
+    left = query.limit or 2**62
+    first = await call.app.engine.export(name, query.after, min(CHUNK, left))
+
+    async def chunks() -> AsyncIterator[list[LogLine]]:
+        events, wanted = first, left
+        while events:
+            yield [line_of(event, name) for event in events]
+            wanted -= len(events)
+            events = await call.app.engine.export(name, events[-1].seq, min(CHUNK, wanted)) if wanted else []
+
+    if query.format == "parquet":
+        return StreamingResponse(parquet.write(chunks(), parquet.find()), media_type=PARQUET)
+    return StreamingResponse(_json_lines(chunks()), media_type=LINES)
+
+
+async def _json_lines(chunks: AsyncIterator[list[LogLine]]) -> AsyncIterator[bytes]:
+    async for lines in chunks:
+        yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+async def import_(call: Call) -> Imported:
+    lines = await asyncio.to_thread(parse, call.body)
+    return await import_log(call.app.engine, call.actor, call.path["name"], lines)
+
+
+async def models(call: Call) -> list[ModelReply]:
+    return await call.app.engine.models(call.path["name"])
+
+
+async def keep_model(call: Call) -> ModelReply:
+    return await call.app.engine.save_model(call.path["name"])
+
+
+async def model(call: Call) -> Response:
+    return Response(await call.app.engine.model(call.path["name"]), media_type=BYTES)
+
+
+async def kept_model(call: Call) -> Response:
+    return Response(await call.app.engine.model(call.path["name"], call.path["version"]), media_type=BYTES)
+
+
+async def load_model(call: Call) -> BanditReply:
+    return await call.app.engine.load_model(call.actor, call.path["name"], call.body)
+
+
+async def restore_model(call: Call) -> BanditReply:
+    return await call.app.engine.load_model(call.actor, call.path["name"], call.path["version"])

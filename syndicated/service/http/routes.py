@@ -1,0 +1,162 @@
+"""The route table: every path of the API, who may use it, what it takes and what it gives."""
+
+from typing import Any
+
+from starlette.responses import FileResponse, HTMLResponse, Response
+
+from syndicated.features.encoders import Arm
+from syndicated.service.core.log_lines import DecisionReply, Imported
+from syndicated.service.core.messages import (
+    ActivateRequest,
+    Arms,
+    BanditReply,
+    Create,
+    DecideReply,
+    DecideRequest,
+    KeyReply,
+    KeyRequest,
+    ModelReply,
+    RewardReply,
+    RewardRequest,
+    Spec,
+)
+from syndicated.service.http.endpoints import BINARY, BYTES, JSON, LINES, PARQUET, Call, Endpoint
+from syndicated.service.http.handlers import (
+    ArmsReply,
+    AuditLine,
+    Erased,
+    Health,
+    Latest,
+    LogQuery,
+    activate,
+    arms,
+    audit,
+    bandit,
+    bandits,
+    create,
+    create_key,
+    decide,
+    decision,
+    decisions,
+    drop_arm,
+    erase,
+    export,
+    healthz,
+    import_,
+    keep_model,
+    kept_model,
+    keys,
+    load_model,
+    metrics,
+    model,
+    models,
+    put_arms,
+    readyz,
+    restore_model,
+    retire,
+    revoke_key,
+    reward,
+    update,
+)
+from syndicated.service.http.openapi import HERE, describe, page
+
+NAMED = "/v1/bandits/{name}"
+
+
+async def openapi(call: Call) -> dict[str, Any]:
+    return describe(TABLE)
+
+
+async def docs(call: Call) -> Response:
+    return HTMLResponse(page(TABLE))
+
+
+async def docs_style(call: Call) -> Response:
+    return FileResponse(HERE / "static" / "docs.css", media_type="text/css")
+
+
+TABLE = [
+    Endpoint("POST", "/v1/bandits", "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
+    Endpoint("GET", "/v1/bandits", "read", "All bandits", bandits, reply=list[BanditReply]),
+    Endpoint("GET", NAMED, "read", "A bandit as it is now", bandit, reply=BanditReply),
+    Endpoint("PATCH", NAMED, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
+    Endpoint("DELETE", NAMED, "admin", "Retire a bandit: it decides no more", retire, status=204),
+    Endpoint(
+        "POST",
+        NAMED + "/decide",
+        "decide",
+        "Decide: which arm to play",
+        decide,
+        DecideRequest,
+        reply=DecideReply,
+        takes=(JSON, BINARY),
+        hot=True,
+    ),
+    Endpoint(
+        "POST", NAMED + "/reward", "reward", "Reward a decision", reward, RewardRequest, reply=RewardReply, hot=True
+    ),
+    Endpoint(
+        "POST",
+        NAMED + "/activate",
+        "reward",
+        "Activate a deferred decision: it was played",
+        activate,
+        ActivateRequest,
+        reply=RewardReply,
+    ),
+    Endpoint(
+        "GET", NAMED + "/decisions", "read", "The latest decisions", decisions, query=Latest, reply=list[DecisionReply]
+    ),
+    Endpoint(
+        "GET", NAMED + "/decisions/{id}", "read", "A decision, and what came of it", decision, reply=DecisionReply
+    ),
+    Endpoint("GET", NAMED + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
+    Endpoint("PUT", NAMED + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
+    Endpoint("DELETE", NAMED + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm, status=204),
+    Endpoint("GET", NAMED + "/log", "read", "Export the log", export, query=LogQuery, gives=(LINES, PARQUET)),
+    Endpoint(
+        "POST",
+        NAMED + "/log",
+        "admin",
+        "Import a log into a bandit without decisions",
+        import_,
+        reply=Imported,
+        takes=(LINES,),
+    ),
+    Endpoint("GET", NAMED + "/models", "read", "The kept models", models, reply=list[ModelReply]),
+    Endpoint(
+        "POST", NAMED + "/models", "admin", "Keep the model as it is now", keep_model, reply=ModelReply, status=201
+    ),
+    Endpoint("GET", NAMED + "/models/current", "read", "Export the model as it is now", model, gives=(BYTES,)),
+    Endpoint(
+        "PUT",
+        NAMED + "/models/current",
+        "admin",
+        "Import a model of the same spec",
+        load_model,
+        reply=BanditReply,
+        takes=(BYTES,),
+    ),
+    Endpoint("GET", NAMED + "/models/{version:int}", "read", "Export a kept model", kept_model, gives=(BYTES,)),
+    Endpoint(
+        "POST",
+        NAMED + "/models/{version:int}/restore",
+        "admin",
+        "Roll back to a kept model",
+        restore_model,
+        reply=BanditReply,
+    ),
+    Endpoint("GET", "/v1/keys", "admin", "All keys, without their secrets", keys, reply=list[KeyReply]),
+    Endpoint("POST", "/v1/keys", "admin", "Make a key", create_key, KeyRequest, reply=KeyReply, status=201),
+    Endpoint("DELETE", "/v1/keys/{id}", "admin", "Revoke a key", revoke_key, reply=KeyReply),
+    Endpoint(
+        "DELETE", "/v1/subjects/{subject:path}", "admin", "Empty what the log has about a subject", erase, reply=Erased
+    ),
+    Endpoint("GET", "/v1/audit", "admin", "What administrators did", audit, query=Latest, reply=list[AuditLine]),
+    Endpoint("GET", "/healthz", None, "Whether the process works", healthz, reply=Health),
+    Endpoint("GET", "/readyz", None, "Whether requests are served now", readyz, reply=Health),
+    Endpoint("GET", "/metrics", "read", "Metrics for Prometheus", metrics, gives=("text/plain",)),
+    Endpoint("GET", "/openapi.json", None, "This document", openapi, reply=dict[str, Any]),
+    Endpoint("GET", "/docs", None, "This document as a page", docs, gives=("text/html",)),
+    Endpoint("GET", "/docs.css", None, "The style of that page", docs_style, gives=("text/css",)),
+]

@@ -1,1 +1,0 @@
-"""What the pages show: plain functions from the state to numbers and words. There is no HTML here."""

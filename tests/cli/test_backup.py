@@ -1,0 +1,169 @@
+"""Backups of a journal in use, and what is restored from them."""
+
+import asyncio
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from syndicated.cli import main
+from syndicated.cli.backup import backup, restore
+from syndicated.features.encoders import Arm
+from syndicated.service.core.decisions import Engine
+from syndicated.service.core.messages import (
+    Create,
+    DecideReply,
+    DecideRequest,
+    KeyRequest,
+    Problem,
+    RewardRequest,
+    Spec,
+)
+from syndicated.service.core.state import State
+from syndicated.service.http import auth
+from syndicated.store import Event, SQLite, Store, StoreError, open_store
+
+ARMS = [Arm("a", x=[1.0, 0.0]), Arm("b", x=[0.0, 1.0])]
+
+
+async def _create(engine: Engine) -> list[str]:
+    """A bandit, a key that works and one that was revoked; the keys' secrets."""
+    await engine.create("", Create(name="shop", spec=Spec(features={"kind": "vector", "dim": 2})))
+    keys = [await engine.create_key("", KeyRequest(name=name, scopes=["decide"])) for name in ("works", "revoked")]
+    await engine.revoke_key("", keys[1].id)
+    return [key.secret or "" for key in keys]
+
+
+async def _play(engine: Engine, event_id: str) -> DecideReply:
+    answer = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id=event_id))
+    await engine.reward("shop", RewardRequest(decision_id=answer.decision_id, reward=float(answer.arm == "a")))
+    return answer
+
+
+def _models(store: Store, *, whole: bool = False) -> list[bytes]:
+    return [snapshot.state for snapshot in State.of(store, whole=whole).snapshots(every=True)]
+
+
+def _events(store: Store, upto: int) -> list[Event]:
+    return [event for event, _ in store.after(0) if event.seq <= upto]
+
+
+@pytest.mark.parametrize(("of", "to"), [("sqlite", "sqlite"), ("sqlite", "postgres"), ("postgres", "sqlite")])
+def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
+    of: str, to: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    def address(kind: str, name: str) -> str:
+        return str(tmp_path / name) if kind == "sqlite" else str(request.getfixturevalue("database")())
+
+    journal, other, file = address(of, "journal.db"), address(to, "other.db"), tmp_path / "kept" / "backup.db"
+    secrets: list[str] = []
+    answers: list[DecideReply] = []
+
+    async def write(engine: Engine, until: asyncio.Event) -> None:
+        while not until.is_set():
+            answers.append(await _play(engine, f"visit {len(answers)}"))
+
+    async def serve() -> DecideReply:
+        engine = Engine(open_store(journal))
+        engine.start()
+        secrets.extend(await _create(engine))
+        open_ = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
+        await _play(engine, "before")
+        await engine.save_model("shop")
+        end = asyncio.Event()
+        writer = asyncio.create_task(write(engine, end))
+        while not answers:
+            await asyncio.sleep(0)
+        await asyncio.to_thread(backup, journal, file)
+        end.set()
+        await writer
+        await _play(engine, "after")
+        await engine.stop()
+        return open_
+
+    open_ = asyncio.run(serve())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(path.name for path in file.parent.iterdir()) == ["backup.db"]
+    restore(file, other)
+    with closing(open_store(journal)) as source, closing(open_store(other)) as store:
+        last = store.last()
+        assert 8 < last < source.last()
+        assert _events(store, last) == _events(source, last)
+        assert [snapshot.bandit for snapshot in store.snapshots()] == [0, 1]
+        assert _models(store) == _models(store, whole=True)
+
+    async def go_on() -> None:
+        engine = Engine(open_store(other))
+        engine.start()
+        assert auth.check(engine, secrets[0], "decide").name == "works"
+        with pytest.raises(Problem, match="valid key"):
+            auth.check(engine, secrets[1], "decide")
+        again = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
+        assert (again.decision_id, again.repeated) == (open_.decision_id, True)
+        reply = await engine.reward("shop", RewardRequest(decision_id=open_.decision_id, reward=1.0))
+        assert reply.outcome == "learned"
+        await engine.stop()
+
+    asyncio.run(go_on())
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A journal with some decisions."""
+    file = tmp_path / "journal.db"
+
+    async def serve() -> None:
+        engine = Engine(SQLite(file))
+        engine.start()
+        await _create(engine)
+        for k in range(5):
+            await _play(engine, str(k))
+        await engine.stop()
+
+    asyncio.run(serve())
+    return file
+
+
+class Torn(SQLite):
+    """A journal that cannot be read to its end."""
+
+    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
+        yield from list(super().after(seq, bandit))[:3]
+        raise StoreError("torn")
+
+
+def test_a_backup_that_fails_leaves_nothing(journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syndicated.cli.backup.open_store", lambda address, read_only: Torn(journal))
+    with pytest.raises(StoreError, match="torn"):
+        backup(str(journal), tmp_path / "new" / "backup.db")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_the_commands(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, other = tmp_path / "backup.db", tmp_path / "other.db"
+    assert main(["backup", "--store", str(journal), str(file)]) == 0
+    assert main(["restore", str(file), "--store", f"sqlite:{other}"]) == 0
+    with closing(open_store(str(journal))) as first, closing(open_store(str(other))) as second:
+        count = first.last()
+        assert _models(first) == _models(second)
+    assert capsys.readouterr().out == f"{count} events are in {file}\n{count} events of {file} are in the journal\n"
+    assert main(["backup", "--store", str(journal), str(file)]) == 2
+    assert main(["restore", str(file), "--store", str(other)]) == 2
+    assert main(["restore", str(tmp_path / "none.db"), "--store", str(other)]) == 2
+    assert main(["backup", "--store", str(tmp_path / "none.db"), str(tmp_path / "more.db")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"syndicated: a backup must go into a new file; there is a {file}"
+    assert lines[1] == f"syndicated: a copy must go into an empty journal; got one with {count} events"
+    assert lines[2] == f"syndicated: a backup must be a file; there is no {tmp_path / 'none.db'}"
+    assert lines[3] == f"syndicated: a backup must be of a journal; there is no file {tmp_path / 'none.db'}"
+    assert len(lines) == 4
+    assert not (tmp_path / "more.db").exists()
+
+
+def test_the_journal_may_be_named_by_the_environment(
+    journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SYNDICATED_STORE", str(journal))
+    assert main(["backup", str(tmp_path / "backup.db")]) == 0

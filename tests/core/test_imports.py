@@ -1,0 +1,115 @@
+"""The package from outside: imports go one way, public names exist, and nothing is compiled twice."""
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import syndicated
+from syndicated import errors
+
+PACKAGE = Path(syndicated.__file__).parent
+PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
+LAYERS = [
+    {"types", "_compiled", "_files"},
+    {"errors", "streams"},
+    {"space", "registry", "_statefile", "datasets"},
+    {"spec", "policies", "tuners", "environments"},
+    {"survey"},
+    {"agent"},
+    {"features", "checks", "experiments", "evaluate", "store"},
+    {"client", "service"},
+    {"cli"},
+    {"__init__", "__main__"},  # the front doors
+]
+LEVELS = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+
+
+def _part(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imported(file: Path) -> set[str]:
+    """The full names that a file imports from this package."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name.split(".")[0] in ("syndicated", "")}
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_go_one_way(file: Path) -> None:
+    part = _part(file)
+    for name in _imported(file) - {"syndicated"}:  # the package's own name: its version
+        other = name.split(".")[1]
+        assert other == part or LEVELS[other] < LEVELS[part], f"{part} must not import {name}"
+
+
+def test_only_the_command_line_imports_the_package_itself() -> None:
+    files = [file for file in PACKAGE.rglob("*.py") if "syndicated" in _imported(file)]
+    assert files == [PACKAGE / "cli" / "__init__.py"]
+
+
+def test_public_names_exist_are_sorted_and_complete() -> None:
+    names = syndicated.__all__
+    assert names == sorted(set(names), key=lambda name: (not name.isupper(), name))
+    here = {name for name, value in vars(syndicated).items() if not isinstance(value, ModuleType)}
+    assert {name for name in here if not name.startswith("_")} == set(names)
+
+
+def test_every_error_is_public() -> None:
+    raised = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
+    assert raised <= set(syndicated.__all__)
+
+
+def test_the_version_is_the_project_s() -> None:
+    assert syndicated.__version__ == PROJECT["project"]["version"]
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+    assert "py.typed" in PROJECT["tool"]["setuptools"]["package-data"]["syndicated"]
+
+
+def _run(code: str) -> Any:
+    """What a fresh interpreter prints, read as JSON."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_the_library_loads_no_plots_and_no_terminal() -> None:
+    loaded = _run("import json, sys, syndicated; print(json.dumps(sorted(sys.modules)))")
+    assert "syndicated.agent" in loaded
+    assert not {"matplotlib", "rich", "syndicated.experiments", "syndicated.cli"} & set(loaded)
+
+
+KERNELS = """
+import importlib, json, pkgutil, syndicated
+from numba.core.dispatcher import Dispatcher
+kernels = {}
+for module in pkgutil.walk_packages(syndicated.__path__, "syndicated."):
+    if not module.name.endswith("__main__"):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Dispatcher):
+                stats = value.stats
+                counts = sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
+                kernels[f"{value.py_func.__module__}.{value.py_func.__name__}"] = counts
+print(json.dumps(kernels))
+"""
+
+
+def test_a_second_import_compiles_nothing() -> None:
+    _run(KERNELS)
+    kernels = _run(KERNELS)
+    assert len(kernels) >= 20
+    assert {name: counts for name, counts in kernels.items() if counts != [1, 0]} == {}

@@ -1,0 +1,190 @@
+"""What the documentation says is so: its links, names, command lines, imports, versions and printed numbers."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import syndicated
+from syndicated.cli import _parser
+from syndicated.cli.options import settings_of
+from syndicated.environments import ENVIRONMENTS
+from syndicated.experiments.results import COLUMNS
+from syndicated.experiments.scoreboard import ratios as standings
+from syndicated.policies import POLICIES
+from syndicated.registry import find
+from syndicated.tuners import TUNERS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def _fences(page: Path) -> list[tuple[str, str]]:
+    """(language, text) of every fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def _shell_lines(pages: list[Path]) -> list[str]:
+    blocks = [text for page in pages for language, text in _fences(page) if language == "sh"]
+    return [line for text in blocks for line in text.splitlines()]
+
+
+def _recipe(target: str) -> list[str]:
+    """The commands of a target of the Makefile, without the folder of the tools."""
+    match = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert match, f"the Makefile has no target {target}"
+    return [line.strip().removeprefix("$(BIN)/") for line in match[1].splitlines()]
+
+
+COMMANDS = sorted({line for line in _shell_lines(PAGES) if line.startswith("syndicated ")})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    relative = [link.partition("#")[0] for link in links if "://" not in link]
+    assert [link for link in relative if not (page.parent / link).exists()] == []
+
+
+def test_there_are_links_to_every_page_from_the_readme() -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", PAGES[0].read_text())
+    assert {str(page.relative_to(ROOT)) for page in PAGES[1:]} <= set(links)
+
+
+@pytest.mark.parametrize("name", [*POLICIES, *TUNERS, *ENVIRONMENTS])
+def test_everything_registered_is_named(name: str) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert any(f"`{name}`" in page.read_text() for page in pages)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_is_a_doctest_or_a_shell_block(page: Path) -> None:
+    """Python that is not a session is a file for test_extending.py to write; text is what programs print."""
+    for language, text in _fences(page):
+        assert language in ("pycon", "sh", "text", "python")
+        assert (">>> " in text) == (language == "pycon")
+        if language == "python":
+            assert text.startswith("# syndicated/")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_line_parses(command: str) -> None:
+    arguments = command.split()[1:]
+    if arguments == ["--help"]:
+        return
+    options = _parser().parse_args(arguments)
+    if hasattr(options, "set"):
+        settings_of(options.set)
+
+
+def test_every_command_line_names_what_exists() -> None:
+    lines = _shell_lines([page for page in PAGES if page.name != "extending.md"])
+    for option, registry in (("policy", POLICIES), ("tuner", TUNERS)):
+        named = [name for line in lines for name in re.findall(rf"--{option} (\S+)", line)]
+        assert named
+        for name in named:
+            find(registry, name)
+
+
+def test_every_make_target_exists() -> None:
+    targets = {line.split()[1] for line in _shell_lines(PAGES) if line.startswith("make ")}
+    assert {"demo", "test"} <= targets
+    for target in targets:
+        assert _recipe(target)
+
+
+def test_the_readme_says_where_the_demo_lands() -> None:
+    (command,) = _recipe("demo")
+    options = _parser().parse_args(command.split()[1:])
+    for suffix in ("csv", "png"):
+        assert f"`{options.out / options.what}.{suffix}`" in PAGES[0].read_text()
+
+
+def test_make_scoreboard_copies_what_the_command_writes() -> None:
+    command, copy = _recipe("scoreboard")
+    options = _parser().parse_args(command.split()[1:])
+    assert (options.world, options.tuner, options.repeats, options.horizon, options.seed) == ([], [], None, None, None)
+    assert copy == f"cp {options.out}/scoreboard.md {options.out}/scoreboard.svg docs/"
+
+
+def test_every_column_of_the_tidy_table_is_explained() -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    assert [column for column in (*COLUMNS, *standings.COLUMNS) if f"`{column}`" not in page] == []
+
+
+def test_imports_go_one_way_as_the_page_on_architecture_says() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    (line,) = re.findall(r"^types.* <- cli$", page, re.MULTILINE)
+    level = {name: i for i, names in enumerate(line.split(" <- ")) for name in names.split(", ")}
+    for file in (ROOT / "syndicated").rglob("*.py"):
+        module = file.relative_to(ROOT / "syndicated").with_suffix("").parts[0]
+        if not module.startswith("__"):
+            backwards = [other for other in _imports(file) - {module} if level[other] >= level[module]]
+            assert backwards == [], f"{file.name} imports {backwards}"
+
+
+def _imports(file: Path) -> set[str]:
+    """The parts of the package that a file imports; the package itself stands for its agent."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = [f"{node.module}.{alias.name}" for node in froms for alias in node.names]
+    names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return {(name + ".agent").split(".")[1] for name in names if name.split(".")[0] == "syndicated"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_every_example_prints_what_the_docs_quote(example: Path) -> None:
+    command = [sys.executable, "-W", "error", str(example)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    pages = [page for page in PAGES if example.name in page.read_text()]
+    assert pages
+    for page in pages:
+        assert ("text", printed) in _fences(page)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert syndicated.__version__ == version
+    assert re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == version
+    assert re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE) == [version]
+
+
+def test_the_citation_names_this_work_and_the_paper() -> None:
+    text = (ROOT / "CITATION.cff").read_text()
+    keys = re.findall(r"^([\w-]+):", text, re.MULTILINE)
+    assert len(keys) == len(set(keys))
+    assert {"cff-version", "message", "title", "type", "authors", "version", "license", "references"} == set(keys)
+    assert "\t" not in text
+    ours, _, paper = text.partition("\nreferences:\n")
+    assert "name: The syndicated developers" in ours
+    assert "arXiv:2106.02979" in paper
+    names = re.findall(r"family-names: (\w+)", paper)
+    assert names == ["Ding", "Kang", "Liu", "Lee", "Hsieh", "Sharpnack"]
+
+
+def test_the_licence_is_the_one_that_the_package_declares() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "BSD-3-Clause"
+    first, _, holder = (ROOT / "LICENSE").read_text().splitlines()[:3]
+    assert first == "BSD 3-Clause License"
+    assert holder.endswith(project["authors"][0]["name"])
+
+
+def test_the_hosts_workflow_runs_make_test_on_every_supported_python() -> None:
+    text = (ROOT / ".github" / "workflows" / "test.yml").read_text()
+    assert re.findall(r"^ +- run: (.+)$", text, re.MULTILINE) == ["make test"]
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    assert f'python-version: ["{oldest}", ' in text
+
+
+def test_commits_are_checked_by_the_tools_of_make_test() -> None:
+    text = (ROOT / ".pre-commit-config.yaml").read_text()
+    hooks = re.findall(r"^ +entry: \.venv/bin/(.+)$", text, re.MULTILINE)
+    tools = [command.removesuffix(" .").removesuffix(" --check") for command in _recipe("test")]
+    assert hooks == [tool for tool in tools if not tool.startswith("pytest")]

@@ -1,0 +1,465 @@
+"""The scoreboard: its worlds as data, its ratios against plain loops, its page and its figure."""
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, stdtrit
+
+from syndicated import InputError
+from syndicated.cli import main
+from syndicated.experiments import plots
+from syndicated.experiments.results import RESAMPLES
+from syndicated.experiments.run import run
+from syndicated.experiments.scoreboard import figure as boardplot
+from syndicated.experiments.scoreboard import markdown as boardpage
+from syndicated.experiments.scoreboard import worlds as scoreboard
+from syndicated.experiments.scoreboard.ratios import (
+    BARS,
+    COLUMNS,
+    Ratio,
+    World,
+    findings,
+    gather,
+    number,
+    overall,
+    ratio,
+    standings,
+)
+from syndicated.experiments.scoreboard.worlds import BEST_FIXED, BOARD, OURS, choose, labels
+from syndicated.streams import BOOTSTRAP, Stream
+from syndicated.tuners import TUNERS
+from syndicated.types import Array
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "scoreboard.md"
+WORLDS = {each.name: each for group in BOARD.values() for each in group}
+GROUPS = {each.name: group for group, worlds in BOARD.items() for each in worlds}
+INTERCEPT = {"linucb-intercept", "lints-intercept", "drift", "range", "wide", "delay"}
+
+
+def made_up(name: str = "linucb-paper", /, **regrets: Sequence[float] | Array) -> World:
+    """A world of the board with these regrets."""
+    arrays = {label: np.array(values, dtype=float) for label, values in regrets.items()}
+    experiment = replace(WORLDS[name], repeats=len(next(iter(arrays.values()))))
+    return World(experiment, GROUPS[name], arrays, best="alpha=1, lam=1", seconds=90.0)
+
+
+def whole_board(ours: float = 0.04, spread: float = 0.1, **others: float) -> list[World]:
+    """Every world, ours at this ratio to Syndicated's, with so much noise."""
+    worlds = []
+    for place, name in enumerate(WORLDS):
+        rng = np.random.default_rng(place)
+        mean = {"Syndicated": 1.0, OURS: others.get(name.replace("-", "_"), ours), "OP": 0.9, BEST_FIXED: 0.5}
+        n = WORLDS[name].repeats
+        worlds.append(made_up(name, **{k: 100 * m * np.exp(spread * rng.normal(size=n)) for k, m in mean.items()}))
+    return worlds
+
+
+# The worlds.
+
+
+def test_the_board_has_the_worlds_of_the_standing_comparison() -> None:
+    assert list(WORLDS) == [
+        *("linucb-paper", "linucb-intercept", "linucb-unshifted", "lints-paper", "lints-intercept"),
+        *("fixed-paper", "fixed-unshifted", "ucbglm-paper", "sgdts-paper"),
+        *("movielens-linucb", "movielens-lints", "movielens-ucbglm", "movielens-sgdts"),
+        *("drift", "range", "wide", "delay"),
+    ]
+    assert len({each.title for each in WORLDS.values()}) == len(WORLDS)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_world_can_be_played_at_its_size(name: str) -> None:
+    e = WORLDS[name]
+    assert (e.horizon, e.seed, e.watched) == (10_000, 1001, False)
+    assert e.repeats == (8 if "movielens" in name else 20)
+    assert e.policy["intercept"] == (name in INTERCEPT)
+    assert e.policies[OURS] == {**e.policy, "intercept": True}
+    assert e.delay == (500 if name == "delay" else 0)
+    registered = {label: spec for label, spec in e.tuners.items() if spec["name"] in TUNERS}
+    for task in replace(e, tuners=registered, repeats=1).tasks():
+        assert task.agent().policy.dim == task.world().dim
+
+
+def test_worlds_are_the_papers_but_for_what_their_names_say() -> None:
+    said = {name: e.environment for name, e in WORLDS.items()}
+    plain = {"name": "Linear", "dim": 10, "noise": 0.1}
+    table1 = {"name": "Linear", "dim": 5, "noise": 0.5, "fixed": True}
+    assert said["linucb-paper"] == said["linucb-intercept"] == said["lints-paper"] == said["delay"] == plain
+    assert said["linucb-unshifted"] == {**plain, "shift": False}
+    assert (said["fixed-paper"], said["fixed-unshifted"]) == (table1, {**table1, "shift": False})
+    assert said["drift"] == {**plain, "change": 2500}
+    assert said["range"] == {**plain, "low": -50, "high": 200}
+    assert (said["wide"]["dim"], said["wide"]["arms"]) == (50, 10)
+
+
+def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -> None:
+    for name, e in WORLDS.items():
+        world = e.environment
+        if world["name"] == "Linear":
+            assert e.policy["sigma"] == world["noise"] * (world.get("high", 1) - world.get("low", 0))
+        told = {label for label, spec in e.tuners.items() if "rewards" in spec}
+        assert told == ({"Syndicated", "TL-Combined", "TL", "OP", "Corral"} if name == "range" else set())
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "one"),
+    [("linucb-paper", 5, "alpha"), ("lints-paper", 5, "alpha"), ("movielens-sgdts", 4, "eta0")],
+)
+def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidates: int, one: str) -> None:
+    tuners = WORLDS[name].tuners
+    assert [spec["name"] for spec in tuners.values()].count("Fixed") == candidates
+    for label in ("OP", "Corral", "TL"):
+        assert list(tuners[label]["space"]) == [one]
+    assert tuners["Syndicated"]["space"] == tuners["TL-Combined"]["space"] == tuners["Uniform"]["space"]
+    assert len(tuners["Syndicated"]["space"]) == (3 if one == "eta0" else 2)
+    assert tuners[OURS] == {"name": "Consensus"}
+
+
+def test_all_registered_tuners_are_on_the_board() -> None:
+    assert set(TUNERS) <= {spec["name"] for spec in WORLDS["linucb-paper"].tuners.values()}
+
+
+def test_ablations_are_ours_with_other_arguments_in_one_world_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"name": "Consensus", "sharing": False}
+    monkeypatch.setattr(scoreboard, "ABLATIONS", {"no sharing": spec})
+    for name in ("fixed-paper", "fixed-unshifted"):
+        e = scoreboard._world(name, "fixed arms", "table1-linucb-fixed")
+        assert e.tuners.get("no sharing") == (spec if name in scoreboard.ABLATED else None)
+        assert e.policies.get("no sharing", e.policies[OURS]) == e.policies[OURS]
+    assert labels()[-1] == "no sharing"
+    assert {GROUPS[name] for name in scoreboard.ABLATED} == set(BOARD)
+
+
+def test_the_board_can_be_restricted() -> None:
+    board = choose(["drift", "lints-paper"], ["OP", BEST_FIXED])
+    assert [e.name for worlds in board.values() for e in worlds] == ["lints-paper", "drift"]
+    for e in (e for worlds in board.values() for e in worlds):
+        assert {spec["name"] for spec in e.tuners.values()} == {"Syndicated", "OP", "Fixed"}
+        assert len(e.tuners) == 2 + 5
+    assert choose() == BOARD
+
+
+def test_what_is_not_on_the_board_is_refused() -> None:
+    with pytest.raises(InputError, match=r"the board has no world 'mars'; it has linucb-paper, .*, delay"):
+        choose(["mars"])
+    with pytest.raises(InputError, match=r"the board has no tuner 'Magic'; it has Consensus, .*, Best fixed"):
+        choose((), ["Magic"])
+
+
+# What the regrets say.
+
+
+def resampled_ratios(own: Array, base: Array) -> list[float]:
+    """The bootstrap in plain loops: every resample draws repeats, and takes both tuners' regrets of these."""
+    n, ratios = len(own), []
+    draws = Stream(0, BOOTSTRAP).uniforms(n * RESAMPLES).tolist()
+    for start in range(0, n * RESAMPLES, n):
+        drawn = [int(u * n) for u in draws[start : start + n]]
+        ratios.append(sum(own[i] for i in drawn) / sum(base[i] for i in drawn))
+    return ratios
+
+
+def percentiles(values: Sequence[float], n: int) -> tuple[float, float]:
+    tail = 100 * ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975))
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def test_a_ratio_of_means_and_its_paired_interval_are_those_of_plain_loops() -> None:
+    own, base = np.array([3.0, 1.0, 7.0, 2.0, 4.0, 4.0]), np.array([9.0, 8.0, 10.0, 3.0, 8.0, 7.0])
+    found = ratio([(own, base)])
+    assert found.value == pytest.approx((3 + 1 + 7 + 2 + 4 + 4) / (9 + 8 + 10 + 3 + 8 + 7))
+    assert (found.low, found.high) == pytest.approx(percentiles(resampled_ratios(own, base), 6), rel=1e-3)
+
+
+def test_repeats_are_resampled_for_both_tuners_together() -> None:
+    base = np.array([1.0, 50.0, 3.0, 9.0, 400.0])
+    found = ratio([(2 * base, base)])
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_the_geometric_mean_of_ratios_is_that_of_plain_loops() -> None:
+    rng = np.random.default_rng(1)
+    pairs = [(rng.exponential(size=n), rng.exponential(size=n)) for n in (6, 6, 9)]
+    found = ratio(pairs)
+    product = math.prod(own.mean() / base.mean() for own, base in pairs)
+    assert found.value == pytest.approx(product ** (1 / 3))
+    ratios = [resampled_ratios(own, base) for own, base in pairs]
+    means = [math.prod(each) ** (1 / 3) for each in zip(*ratios, strict=True)]
+    assert (found.low, found.high) == pytest.approx(percentiles(means, 6), rel=1e-3)
+    assert found.repeats == 6
+
+
+def test_a_world_that_is_there_twice_is_no_more_evidence() -> None:
+    pair = np.array([3.0, 1.0, 7.0, 2.0, 4.0]), np.array([9.0, 8.0, 10.0, 3.0, 8.0])
+    once, twice = ratio([pair]), ratio([pair, pair])
+    assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
+
+
+@pytest.mark.parametrize(("n", "covered"), [(8, 0.936), (20, 0.946)])
+def test_the_interval_covers_the_ratio_about_as_often_as_it_says(n: int, covered: float) -> None:
+    """Regrets are skewed, and resamples of few do not go far enough out for all of the 95%: what is expected here was
+    measured over 10,000 samples; the margin is three standard errors of 1,000."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(1000):
+        world, own, base = np.exp(0.5 * rng.normal(size=(3, n)))
+        found.append(ratio([(0.5 * world * own, world * base)]))
+    assert np.mean([each.low <= 0.5 <= each.high for each in found]) == pytest.approx(covered, abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "repeats", "verdict"),
+    [
+        (0.5, 0.9, 20, "better"),
+        (1.1, 1.9, 20, "worse"),
+        (0.9, 1.1, 20, "not settled"),
+        (1.0, 1.2, 20, "not settled"),
+        (0.5, 0.9, 4, "not settled"),
+    ],
+)
+def test_the_verdict_is_the_intervals(low: float, high: float, repeats: int, verdict: str) -> None:
+    assert Ratio((low + high) / 2, low, high, repeats).verdict == verdict
+
+
+def test_standings_are_those_of_plain_loops() -> None:
+    world = made_up(Syndicated=[10, 20, 30, 40, 60], Theory=[1, 2, 4, 8, 16], OP=[5, 5, 5, 5, 5])
+    lines = standings(world)
+    assert [line.tuner for line in lines] == ["OP", "Theory", "Syndicated"]
+    theory, syndicated = lines[1], lines[2]
+    assert (theory.mean, theory.median, theory.largest) == (6.2, 4.0, 16.0)
+    squares = sum((x - 6.2) ** 2 for x in (1, 2, 4, 8, 16))
+    assert theory.error == pytest.approx(math.sqrt(squares / 4 / 5))
+    assert theory.ratio is not None
+    assert theory.to_rival is not None
+    assert (theory.ratio.value, theory.to_rival.value) == pytest.approx((31 / 160, 31 / 25))
+    assert syndicated.ratio is None  # to itself
+    assert math.isnan(standings(made_up(Syndicated=[1]))[0].error)
+
+
+def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Path) -> None:
+    (chosen,) = choose(["linucb-paper"], [BEST_FIXED, "OP"])["Linear, changing arms"]
+    small = replace(chosen, horizon=60, repeats=3)
+    curves = run(small.tasks(), tmp_path)
+    world = gather("group", small, curves)
+    sums: dict[str, float] = {}
+    for task, curve in zip(small.tasks(), curves, strict=True):
+        sums[task.tuner_name] = sums.get(task.tuner_name, 0.0) + curve["regret"][-1]
+    fixed = {label: total for label, total in sums.items() if label not in ("Syndicated", "OP")}
+    assert len(fixed) == 5
+    assert world.best == min(fixed, key=lambda label: fixed[label])
+    assert world.regrets.keys() == {"Syndicated", "OP", BEST_FIXED}
+    assert {label: values.sum() for label, values in world.regrets.items()} == pytest.approx(
+        {"Syndicated": sums["Syndicated"], "OP": sums["OP"], BEST_FIXED: min(fixed.values())}
+    )
+    assert world.seconds == sum(curve["seconds"] for curve in curves)
+
+
+def test_the_overall_ratio_is_over_the_worlds_where_both_played() -> None:
+    worlds = [made_up(Syndicated=[1, 1], OP=[2, 2]), made_up(Syndicated=[1, 1]), made_up(OP=[7, 7])]
+    found = overall(worlds, "OP")
+    assert found is not None
+    assert found.value == pytest.approx(2.0)
+    assert overall(worlds, OURS) is None
+
+
+# The bars.
+
+
+def test_bars_that_hold() -> None:
+    assert [found.verdict for found in findings(whole_board(ours=0.04))] == ["holds"] * len(BARS)
+    assert [bar.most for bar in BARS] == [1.05, 1.05, 0.45, 0.3, 0.1, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("changed", "broken"),
+    [
+        ({"drift": 1.5}, [0, 1]),
+        ({"drift": 1.05}, [1]),  # clearly above OP's 0.9 only
+        ({"lints_intercept": 0.4}, [3]),
+        ({"linucb_paper": 0.2}, [4]),
+        ({"movielens_linucb": 0.95}, [5]),
+        ({"ours": 0.6}, [2, 3, 4]),
+    ],
+)
+def test_bars_that_do_not_hold_say_where(changed: dict[str, float], broken: list[int]) -> None:
+    found = findings(whole_board(**changed, spread=0.01))
+    assert [place for place, each in enumerate(found) if each.verdict == "does not hold"] == broken
+    where = WORLDS.get(next(iter(changed)).replace("_", "-"))
+    if where:
+        assert {found[place].worst[0] for place in broken} == {where.title}  # type: ignore[index]
+
+
+def test_a_wide_interval_is_not_clearly_worse() -> None:
+    worlds = [made_up(Syndicated=[1, 1, 1, 1, 30], OP=[1, 1, 1, 1, 1], Consensus=[30, 1, 1, 1, 1])]
+    assert findings(worlds)[0].verdict == "holds"
+
+
+def test_few_repeats_settle_no_bar() -> None:
+    for regrets in ([0.01] * 4, [90.0] * 4):
+        found = findings([made_up(Syndicated=[1, 2, 1, 2], OP=[1, 1, 1, 1], Consensus=regrets)])
+        assert {each.verdict for each in found if each.worst} == {"not settled"}
+
+
+def test_bars_of_what_was_not_played_are_open() -> None:
+    worlds = [made_up(Syndicated=[1, 2], OP=[1, 2])]
+    assert {found.verdict for found in findings(worlds)} == {"not played"}
+
+
+# The page.
+
+
+def test_the_page_shows_every_ratio_and_what_became_of_the_bars() -> None:
+    worlds = whole_board()
+    text = boardpage.page(worlds, {"Time on the wall": "3 s"})
+    for world in worlds:
+        r = world.ratio(OURS)
+        assert r
+        line = f"| {world.experiment.title} | **{number(r.value)}** ({number(r.low)} to {number(r.high)}) |"
+        assert line in text
+    assert text.count("<details>") == text.count("</details>") == len(WORLDS)
+    assert text.count("| holds |") == len(BARS)
+    assert f"{BEST_FIXED} (alpha=1, lam=1)" in text
+    assert "| CPU time, all tasks | 25 min 30 s |\n| Time on the wall | 3 s |" in text
+
+
+def test_better_and_worse_look_different_and_the_unsettled_like_neither() -> None:
+    world = made_up(Syndicated=[9, 10, 11, 10, 10], OP=[4, 5, 5, 6, 5], Corral=[30] * 5, TL=[11, 8, 11, 9, 11])
+    text = boardpage.page([world], {})
+    assert "| world | OP | Corral | TL |" in text
+    assert "| **0.50** | *3.00* | 1.00 |" in text
+
+
+def test_every_table_of_the_page_is_one() -> None:
+    rows: list[int] = []
+    for line in boardpage.page(whole_board(), {}).splitlines():
+        if line.startswith("|"):
+            rows.append(line.count("|"))
+        else:
+            assert len(set(rows)) <= 1
+            rows = []
+
+
+def test_a_part_of_the_board_says_that_it_is_one() -> None:
+    assert "Not the whole board" not in boardpage.page(whole_board(), {})
+    assert "Not the whole board" in boardpage.page(whole_board()[1:], {})
+    assert "Not the whole board" in boardpage.page([made_up(Syndicated=[1, 2])], {})
+
+
+def test_ablations_have_a_table_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boardpage, "ABLATIONS", {"no baseline": {"name": "Consensus", "baseline": False}})
+    own: dict[str, list[float]] = {"Syndicated": [9, 8, 9], OURS: [2, 2, 2], "no baseline": [3, 3, 3]}
+    text = boardpage.page([made_up(**own), made_up("drift", Syndicated=[1], Consensus=[1])], {})
+    board, appendix = text.split("## Appendix")[:2]
+    assert "no baseline" not in board
+    assert "| LinUCB, as in the paper | 1.50 (1.50 to 1.50) |" in appendix
+    assert "| theta changes" not in appendix.split("## ")[0]
+    assert "Appendix" not in boardpage.page([made_up(Syndicated=[1])], {})
+
+
+def test_settings_tell_every_world_and_label() -> None:
+    text = boardpage.settings(list(WORLDS.values()))
+    for e in WORLDS.values():
+        assert f"| `{e.name}` | {e.environment['name']}(" in text
+    rows = boardpage.tuner_rows(list(WORLDS.values()))
+    assert {row[0] for row in rows} == set(labels())
+    assert [OURS, "Consensus()", "everywhere"] in rows
+    best = [row for row in rows if row[0] == BEST_FIXED]
+    assert [row[1].split(":")[0] for row in best] == ["the best of 5", "the best of 4"]
+    assert best[1][2] == "`sgdts-paper`, `movielens-sgdts`"
+    assert "| intercept=True | 0 | 10,000 | 8 | 1001 to 1008 |" in text
+    assert "| the same | 500 | 10,000 | 20 | 1001 to 1020 |" in text
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="`make scoreboard` has not written it yet")
+def test_the_page_in_the_docs_is_of_this_board() -> None:
+    text = PAGE.read_text()
+    assert boardpage.settings(list(WORLDS.values())) in text
+    assert "Not the whole board" not in text
+    assert (PAGE.parent / "scoreboard.svg").exists()
+
+
+# The figure.
+
+
+def test_the_figure_has_a_row_a_world_and_the_geometric_mean_last() -> None:
+    worlds = whole_board()
+    rows = boardplot.lines(worlds)
+    assert [row.title for row in rows] == [*(e.title for e in WORLDS.values()), "Geometric mean"]
+    assert list(rows[0].ratios) == ["OP", BEST_FIXED, OURS]  # what is drawn last lies above
+    assert rows[3].ratios[OURS] == worlds[3].ratio(OURS)
+    assert rows[-1].ratios[OURS] == overall(worlds, OURS)
+
+
+def test_groups_of_the_figure_stand_apart() -> None:
+    rows = boardplot.lines(whole_board())
+    places = boardplot.heights(rows)
+    steps = np.diff(places)
+    assert [bool(step > 1.1) for step in steps] == [one.group != other.group for one, other in pairwise(rows)]
+
+
+@pytest.mark.parametrize("worlds", [1, len(WORLDS)])
+def test_the_legend_and_the_titles_fit_into_the_figure(worlds: int) -> None:
+    figure = boardplot.draw_board(whole_board()[:worlds])
+    figure.draw_without_rendering()
+    legend, ax = figure.legends[0].get_window_extent(), figure.axes[0]
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width
+    below = ax.xaxis.label.get_window_extent().y0
+    assert 0 <= legend.y0 < legend.y1 <= below
+    texts = [text.get_window_extent() for text in (*ax.texts, *ax.get_yticklabels())]
+    assert all(0 <= box.x0 < box.x1 <= figure.bbox.width for box in texts)
+
+
+def test_every_mark_lies_within_the_axes() -> None:
+    figure = boardplot.draw_board(whole_board(drift=9.0, wide=0.003))
+    low, high = figure.axes[0].get_xlim()
+    values = [float(x) for line in figure.axes[0].lines for x in np.asarray(line.get_xdata())]
+    assert low < min(values) < 0.004
+    assert 8 < max(values) < high
+
+
+def test_the_figure_is_reproducible(tmp_path: Path) -> None:
+    worlds = whole_board()[:3]
+    one, two = (plots.save(boardplot.draw_board(worlds), tmp_path / name)[1] for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+# The command.
+
+SMALL = ["scoreboard", "--horizon", "30", "--repeats", "2", "--jobs", "1"]
+
+
+def test_the_command_writes_the_table_the_page_and_the_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worlds = ["--world", "delay", "--world", "movielens-lints"]
+    options = [*SMALL, *worlds, "--tuner", "OP", "--tuner", BEST_FIXED, "--output", str(tmp_path)]
+    assert main(options) == 0
+    shown = capsys.readouterr().out
+    assert "as a multiple of Syndicated's, over 2 worlds" in shown
+    assert "not played" in shown
+    rows = list(csv.DictReader((tmp_path / "scoreboard.csv").read_text().splitlines()))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == 2 * 7 * 2
+    assert {(row["world"], row["repeat"]) for row in rows} == {
+        (world, repeat) for world in ("delay", "movielens-lints") for repeat in "01"
+    }
+    assert all(float(row["regret"]) > 0 for row in rows)
+    text = (tmp_path / "scoreboard.md").read_text()
+    assert "Not the whole board" in text
+    assert "Time on the wall, this command" in text
+    assert all((tmp_path / f"scoreboard.{kind}").stat().st_size > 0 for kind in ("png", "svg"))
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "tasks").iterdir()}
+    assert main(options) == 0
+    assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "tasks").iterdir()}
+
+
+def test_the_page_may_be_asked_for_one_world_and_one_repeat(tmp_path: Path) -> None:
+    alone = ["--world", "fixed-paper", "--tuner", "Syndicated", "--repeats", "1", "--out", str(tmp_path)]
+    assert main([*SMALL, *alone]) == 0

@@ -1,0 +1,858 @@
+"""Every journal keeps what was appended, in order, all or nothing; and every kind of journal is tested here."""
+
+import shutil
+import sqlite3
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psycopg
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from support.postgres import Server
+
+import syndicated.store
+from syndicated import InputError
+from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _sql, base, copy, open_store, sqlite
+from syndicated.store._sql import SQL
+from syndicated.store.postgres import Postgres
+
+KINDS = ["sqlite", "postgres"]
+STORED = Path(__file__).parent / "data" / "journal-1.db"
+SECRET = "hunter2"
+
+
+class Journals:
+    """Makes journals of each kind, and closes what was opened."""
+
+    def __init__(self, folder: Path, database: Callable[[], str]) -> None:
+        self._folder, self._database = folder, database
+        self._stores: list[Store] = []
+
+    def address(self, kind: str) -> str:
+        return self._database() if kind == "postgres" else str(self._folder / f"{len(self._stores)}.db")
+
+    def open(self, address: str, *, read_only: bool = False) -> Any:
+        self._stores.append(open_store(address, read_only=read_only))
+        return self._stores[-1]
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+
+@pytest.fixture
+def journals(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Journals]:
+    made = Journals(tmp_path, lambda: request.getfixturevalue("database")())
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def address(kind: str, journals: Journals) -> str:
+    return journals.address(kind)
+
+
+@pytest.fixture
+def store(address: str, journals: Journals) -> Any:
+    return journals.open(address)
+
+
+def _add(store: Store, events: Iterable[Event]) -> None:
+    """Append events in one batch, with the sequence numbers that come next."""
+    with store.batch() as last:
+        store.append([event._replace(seq=last + i) for i, event in enumerate(events, start=1)])
+
+
+def _decisions(count: int, **fields: Any) -> list[Event]:
+    return [Event(0, 1, "decide", float(i), **fields) for i in range(count)]
+
+
+def _all(store: Store) -> list[Event]:
+    return [event for event, _ in store.after(0)]
+
+
+def test_every_kind_of_journal_is_tested_here() -> None:
+    files = Path(syndicated.store.__file__).parent.glob("[!_]*.py")
+    assert {file.stem for file in files} - {"base"} == set(KINDS)
+
+
+def test_a_new_journal_is_empty_and_has_a_secret_of_its_own(kind: str, journals: Journals) -> None:
+    one, other = (journals.open(journals.address(kind)) for _ in range(2))
+    assert (one.last(), _all(one), one.snapshots()) == (0, [], [])
+    assert len(one.secret) == 32
+    assert one.secret != other.secret
+
+
+def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sql, "CHUNK", 7)
+    for size in (1, 0, 30, 2):
+        _add(store, _decisions(size))
+    assert store.last() == 33
+    assert [event.seq for event in _all(store)] == list(range(1, 34))
+    assert [event.seq for event, _ in store.after(30)] == [31, 32, 33]
+
+
+def test_a_batch_that_raises_leaves_nothing(store: Store) -> None:
+    _add(store, _decisions(2))
+    before, secret = _all(store), store.secret
+
+    def fail() -> None:
+        with store.batch() as last:
+            store.append([Event(last + 1, 1, "decide", 0.0)])
+            store.save([Snapshot(1, 2, 0.0, b"")], keep=1)
+            store.prune(1, 9.0, 9)
+            store.adopt(b"other")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (_all(store), store.snapshots(), store.secret) == (before, [], secret)
+    _add(store, _decisions(1))
+    assert store.last() == 3
+
+
+def test_a_doubled_key_is_refused_and_nothing_is_left(store: Store) -> None:
+    _add(store, _decisions(1, key="a"))
+    before = _all(store)
+    again = Event(0, 1, "reward", 1.0, key="b")
+    for wrong in ([again, _decisions(1, key="a")[0]], [again, again]):
+        with pytest.raises(StoreError, match=r"^the journal.* cannot be used: .*"):
+            _add(store, wrong)
+        assert _all(store) == before
+    _add(store, [again._replace(bandit=2, key="a")])
+    assert store.last() == 2
+
+
+def test_a_batch_in_which_something_failed_keeps_nothing(store: Store) -> None:
+    def go_on() -> None:
+        with store.batch():
+            with pytest.raises(StoreError):
+                store.append([Event(1, 1, "decide", 0.0), Event(1, 1, "decide", 0.0)])
+            with suppress(StoreError):
+                store.append([Event(1, 1, "decide", 0.0)])
+
+    with pytest.raises(StoreError, match=r"^the journal.* keeps nothing of a batch in which something failed$"):
+        go_on()
+    assert store.last() == 0
+    _add(store, _decisions(1))
+    assert store.last() == 1
+
+
+def test_what_is_written_by_itself_is_all_or_nothing(
+    kind: str, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "ROWS", 3)
+    store = journals.open(journals.address(kind))
+    for size in (1, 3, 7):
+        store.write([event._replace(seq=store.last() + i) for i, event in enumerate(_decisions(size), start=1)])
+    assert [event.seq for event in _all(store)] == list(range(1, 12))
+    for size in (2, 3, 8):
+        events = [Event(12 + i, 1, "decide", 0.0) for i in range(size)]
+        with pytest.raises(StoreError, match="cannot be used"):
+            store.write([*events[:-1], events[0]])
+        assert store.last() == 11
+    store.write([Event(12 + i, 1 + i % 2, "decide", 0.0, key=f"k{i}") for i in range(8)])
+    keys = [(1 + i % 2, f"k{i}") for i in range(8)]
+    found = store.keyed([(2, "k0"), (1, "k1"), *keys, (1, "k8")])
+    assert {key: event.seq for key, event in found.items()} == {key: 12 + i for i, key in enumerate(keys)}
+
+
+def test_an_ear_that_fails_does_not_fail_a_batch(journals: Journals) -> None:
+    class Deaf:
+        closed = False
+
+        def notifies(self, **more: Any) -> NoReturn:
+            raise psycopg.OperationalError("the connection was lost")
+
+        def close(self) -> None:
+            pass
+
+    store = journals.open(journals.address("postgres"))
+    store._ears = Deaf()
+    with store.batch():
+        store.append([Event(1, 1, "decide", 0.0)])
+        with pytest.raises(StoreError, match="the connection was lost"):
+            store.wait(0.0)
+    assert store.last() == 1
+
+
+def test_a_doubled_sequence_number_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="cannot be used"), store.batch():
+        store.append([Event(1, 1, "decide", 0.0), Event(1, 1, "decide", 0.0)])
+    assert store.last() == 0
+
+
+def test_numbers_bytes_and_words_come_back_to_the_bit(store: Store) -> None:
+    floats = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -2.5e-17, 2.0**53 + 2, 1784999999.1234567, 0, 3, True]
+    words = [
+        "",
+        "käse",
+        "日本",
+        "\U0001f9c0",
+        "'; DROP TABLE log; --",
+        "%s ? :a $1",
+        "{a,b}",
+        "NULL",
+        "\\x00",
+        "é e\u0301",
+    ]
+    bodies = [b"", bytes(range(256)), b"\x00" * 70_000, b"'", b"\\x", *[b"x"] * 5]
+    events = [
+        Event(0, 2**62 + i, word, at, 2**62 - i, at, word, word, body)
+        for i, (at, word, body) in enumerate(zip(floats, words, bodies, strict=True))
+    ]
+    _add(store, events)
+    expected = [event._replace(seq=i) for i, event in enumerate(events, start=1)]
+    assert _all(store) == expected
+    for found, event in zip(_all(store), expected, strict=True):
+        assert (type(found.at), type(found.learn), type(found.body)) == (float, float, bytes)
+        assert struct.pack("d", found.at) == struct.pack("d", event.at)
+        assert store.keyed([(event.bandit, event.kind)]) == {(event.bandit, event.kind): event}
+        assert store.recent(event.bandit, [event.kind], 1) == [event]
+    snapshot = Snapshot(2**62, 2**62, 0.1, bytes(range(256)) * 1000)
+    with store.batch():
+        store.save([snapshot], keep=1)
+    assert store.snapshots() == [snapshot]
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3)
+SMALL = st.integers(0, 2)
+TIMES = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: value + 0.0)  # SQLite knows no -0.0
+EVENTS = st.builds(
+    Event,
+    seq=st.just(0),
+    bandit=SMALL,
+    kind=st.sampled_from(["decide", "reward", "käse"]),
+    at=st.sampled_from([0.0, 1.0, 2.5]) | TIMES,
+    ref=st.none() | st.integers(1, 20),
+    learn=st.none() | TIMES,
+    key=st.none() | TEXT,
+    subject=st.none() | st.sampled_from("xy"),
+    body=st.binary(max_size=4),
+)
+
+
+class Model(RuleBasedStateMachine):
+    """A journal next to plain lists that must tell the same."""
+
+    def __init__(self, store: SQL) -> None:
+        super().__init__()
+        self.store = store
+        self.log: list[Event] = []
+        self.saved: list[Snapshot] = []
+        with store.batch():
+            store._run("DELETE FROM log")
+            store._run("DELETE FROM snapshots")
+
+    @property
+    def last(self) -> int:
+        return self.log[-1].seq if self.log else 0
+
+    @rule(events=st.lists(EVENTS, max_size=5))
+    def append(self, events: list[Event]) -> None:
+        log = [*self.log, *(event._replace(seq=self.last + i) for i, event in enumerate(events, start=1))]
+        keys = [(event.bandit, event.key) for event in log if event.key is not None]
+        if len(set(keys)) == len(keys):
+            _add(self.store, events)
+            self.log = log
+        else:
+            with pytest.raises(StoreError):
+                _add(self.store, events)
+
+    @rule(
+        bandits=st.lists(SMALL, max_size=3), seq=st.integers(0, 9), keep=st.integers(1, 3), state=st.binary(max_size=3)
+    )
+    def save(self, bandits: list[int], seq: int, keep: int, state: bytes) -> None:
+        new = [Snapshot(bandit, seq + i, 0.5, state) for i, bandit in enumerate(bandits)]
+        with self.store.batch():
+            self.store.save(new, keep)
+        places = {(snapshot.bandit, snapshot.seq): snapshot for snapshot in [*self.saved, *new]}
+        newest = sorted(places.values(), key=lambda snapshot: -snapshot.seq)
+        of = {bandit: [snapshot for snapshot in newest if snapshot.bandit == bandit] for bandit in range(3)}
+        self.saved = [s for bandit, found in of.items() for s in (found[:keep] if bandit in bandits else found)]
+
+    @rule(bandit=SMALL, before=st.sampled_from([0.5, 2.0, 1e300]), upto=st.integers(0, 20))
+    def prune(self, bandit: int, before: float, upto: int) -> None:
+        gone = [e for e in self.log if e.bandit == bandit and e.at < before and e.seq <= upto and e.seq < self.last]
+        with self.store.batch():
+            assert self.store.prune(bandit, before, upto) == len(gone)
+        self.log = [event for event in self.log if event not in gone]
+
+    @rule(subject=st.sampled_from("xyz"))
+    def erase(self, subject: str) -> None:
+        with self.store.batch():
+            assert self.store.erase(subject) == sum(event.subject == subject for event in self.log)
+        blank = [event._replace(learn=None, key=None, subject=None, body=b"") for event in self.log]
+        pairs = zip(self.log, blank, strict=True)
+        self.log = [erased if event.subject == subject else event for event, erased in pairs]
+
+    @rule(seq=st.integers(0, 20), bandit=st.none() | SMALL)
+    def after(self, seq: int, bandit: int | None) -> None:
+        by_seq = {event.seq: event for event in self.log}
+        behind = [e for e in self.log if e.seq > seq and bandit in (None, e.bandit)]
+        assert list(self.store.after(seq, bandit)) == [(e, by_seq.get(e.ref or 0)) for e in behind]
+
+    @rule(numbers=st.lists(st.integers(0, 25)), more=st.lists(st.tuples(SMALL, TEXT), max_size=3))
+    def look_up(self, numbers: list[int], more: list[tuple[int, str]]) -> None:
+        assert self.store.events(iter(numbers)) == {e.seq: e for e in self.log if e.seq in numbers}
+        refs = {event.ref for event in self.log} & set(numbers)
+        assert self.store.about(iter(numbers)) == {ref: [e for e in self.log if e.ref == ref] for ref in refs}
+        keys = {(event.bandit, event.key): event for event in self.log if event.key is not None}
+        asked = [*more, *(key for key, event in keys.items() if event.seq in numbers)]
+        assert self.store.keyed(iter(asked)) == {key: keys[key] for key in asked if key in keys}
+
+    @rule(bandit=SMALL, after=st.integers(0, 9), limit=st.integers(1, 5))
+    def decisions(self, bandit: int, after: int, limit: int) -> None:
+        of = [e for e in self.log if e.bandit == bandit and e.kind == "decide" and e.seq > after]
+        assert self.store.decisions(bandit, after, limit) == of[:limit]
+
+    @rule()
+    def touch(self) -> None:
+        with self.store.batch():
+            self.store.touch()
+
+    @rule(bandit=SMALL, kinds=st.lists(st.sampled_from(["decide", "käse", "none"])), limit=st.integers(1, 5))
+    def recent(self, bandit: int, kinds: list[str], limit: int) -> None:
+        of = [e for e in reversed(self.log) if e.bandit == bandit and e.kind in kinds]
+        assert self.store.recent(bandit, kinds, limit) == of[:limit]
+
+    @invariant()
+    def the_same(self) -> None:
+        assert self.store.last() == self.last
+        assert _all(self.store) == self.log
+        of = [[s for s in self.saved if s.bandit == bandit] for bandit in range(3)]
+        assert [self.store.snapshots(bandit) for bandit in range(3)] == of
+        assert self.store.snapshots() == [found[0] for found in of if found]
+
+
+def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:
+    few = settings(max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, database=None)
+    run_state_machine_as_test(lambda: Model(store), settings=few)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize("target", KINDS)
+def test_a_copy_is_the_same_journal(
+    store: Store, target: str, pruned: bool, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "CHUNK", 4)
+    _add(store, [*_decisions(9, subject="me", body=b"\x00\xff"), Event(0, 1, "reward", 9.0, 3, 0.1, "ü")])
+    with store.batch():
+        store.save([Snapshot(b, seq, 0.1, b"%d" % seq) for b in (1, 2) for seq in (3, 5)], keep=2)
+    if pruned:
+        with store.batch():
+            assert store.prune(1, 5.0, 4) == 4
+    twin = journals.open(journals.address(target))
+    assert copy(store, twin) == len(_all(store)) == (6 if pruned else 10)
+    assert list(twin.after(0)) == list(store.after(0))
+    assert (twin.secret, twin.last()) == (store.secret, 10)
+    assert [twin.snapshots(bandit) for bandit in (None, 1, 2)] == [store.snapshots(bandit) for bandit in (None, 1, 2)]
+    with pytest.raises(StoreError, match=r"^a copy must go into an empty journal; got one with 10 events$"):
+        copy(store, twin)
+
+
+def test_a_view_stays_as_it_was(address: str, store: Store, journals: Journals) -> None:
+    reader = journals.open(address, read_only=True)
+    _add(store, _decisions(1))
+    with reader.view():
+        assert reader.last() == 1
+        _add(store, _decisions(1))
+        assert reader.last() == 1
+    assert reader.last() == 2
+
+
+def test_a_journal_is_copied_as_it_was_at_one_moment(
+    address: str, store: Store, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(store, _decisions(9))
+    reader, twin = journals.open(address, read_only=True), journals.open(journals.address("sqlite"))
+    before, append = list(store.after(0)), twin.append
+
+    def meanwhile(events: list[Event]) -> None:
+        append(events)
+        _add(store, _decisions(1))
+        with store.batch():
+            store.save([Snapshot(1, 8, 0.0, b"")], keep=1)
+            store.prune(1, 9.0, 8)
+
+    monkeypatch.setattr(base, "CHUNK", 4)
+    monkeypatch.setattr(_sql, "CHUNK", 4)
+    monkeypatch.setattr(twin, "append", meanwhile)
+    assert copy(reader, twin) == 9
+    assert list(twin.after(0)) == before
+    assert twin.snapshots() == []
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_a_copy_that_fails_leaves_the_journal_empty(
+    target: str, tmp_path: Path, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "CHUNK", 4)
+    source, twin = journals.open(str(tmp_path / "source.db")), journals.open(journals.address(target))
+    _add(source, _decisions(9))
+    secret = twin.secret
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "snapshots", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            copy(source, twin)
+    assert (twin.last(), twin.secret) == (0, secret)
+    assert copy(source, twin) == 9
+
+
+def test_a_reader_sees_what_is_committed_and_cannot_write(address: str, store: Store, journals: Journals) -> None:
+    reader = journals.open(address, read_only=True)
+    with store.batch():
+        store.append([Event(1, 1, "decide", 0.0)])
+        assert reader.last() == 0
+    assert _all(reader) == _all(store) == [Event(1, 1, "decide", 0.0)]
+    with (
+        pytest.raises(StoreError, match=r"^the journal.* was opened to be read; it cannot be written$"),
+        reader.batch(),
+    ):
+        pytest.fail("a reader wrote")
+    writes: list[Callable[[], object]] = [lambda: reader.append(_decisions(1)), lambda: reader.erase("me")]
+    for write in writes:
+        with pytest.raises(StoreError, match=r"read-?only"):
+            write()
+    assert store.last() == 1
+
+
+def test_a_reader_makes_no_journal(address: str, journals: Journals) -> None:
+    with pytest.raises(StoreError, match=r"^the journal.* (unable to open database file|must hold a journal; .*)$"):
+        journals.open(address, read_only=True)
+
+
+def test_a_closed_journal_stays_closed(store: Store) -> None:
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.last()
+
+
+def test_a_newer_journal_is_refused(address: str, store: SQL, journals: Journals) -> None:
+    with store.batch():
+        store._run("UPDATE meta SET value = ? WHERE name = 'schema'", b"99")
+    store.close()
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=r"^the journal.* must have schema 1; got 99$"):
+            journals.open(address, read_only=read_only)
+
+
+def test_an_older_journal_is_migrated(
+    address: str, store: Store, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(store, _decisions(3))
+    before, secret = _all(store), store.secret
+    store.close()
+    scripts = {
+        1: "ALTER TABLE log ADD COLUMN weight REAL DEFAULT 0.1; CREATE TABLE notes (seq INTEGER, text BLOB)",
+        2: "ALTER TABLE log ADD COLUMN place INTEGER",
+    }
+    monkeypatch.setattr(_sql, "SCHEMA", 3)
+    with pytest.raises(StoreError, match=r"must have schema 3; got 1$"):
+        journals.open(address, read_only=True)
+    monkeypatch.setattr(_sql, "MIGRATIONS", scripts)
+    for _ in range(2):
+        migrated = journals.open(address)
+        assert (_all(migrated), migrated.secret) == (before, secret)
+        assert migrated._rows("SELECT DISTINCT weight, place FROM log") == [(0.1, None)]
+        assert migrated._version() == 3
+        migrated.close()
+
+
+def test_a_migration_that_fails_changes_nothing(
+    address: str, store: Store, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.close()
+    scripts = {1: "ALTER TABLE log ADD COLUMN weight REAL", 2: "ALTER TABLE missing ADD COLUMN place INTEGER"}
+    with monkeypatch.context() as patch:
+        patch.setattr(_sql, "SCHEMA", 3)
+        patch.setattr(_sql, "MIGRATIONS", scripts)
+        with pytest.raises(StoreError, match="missing"):
+            journals.open(address)
+    again = journals.open(address)
+    with pytest.raises(StoreError, match="weight"):
+        again._rows("SELECT weight FROM log")
+
+
+# SQLite
+
+
+def test_expectation_23_a_stored_journal_of_schema_1_opens(tmp_path: Path, journals: Journals) -> None:
+    """The file was made once: `store = open_store(str(STORED)); _write_stored(store); store.close()`."""
+    file = tmp_path / "stored.db"
+    shutil.copy(STORED, file)
+    reader = journals.open(str(file), read_only=True)
+    assert reader.secret == b"s" * 32
+    reader.close()
+    store, twin = journals.open(str(file)), journals.open(str(tmp_path / "twin.db"))
+    _write_stored(twin)
+    assert list(store.after(0)) == list(twin.after(0))
+    assert store.last() == 4
+    assert store.snapshots() == twin.snapshots() == [Snapshot(1, 3, 3.5, bytes(range(256)))]
+    assert store.keyed([(1, "käse")])[1, "käse"].ref == 2
+    tables = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
+    assert store._rows(tables) == twin._rows(tables)  # other tables are another schema, and need a migration
+
+
+def _write_stored(store: Store) -> None:
+    with store.batch():
+        store.adopt(b"s" * 32)
+        store.append(
+            [
+                Event(1, 0, "bandit", 0.1, body=b"{}"),
+                Event(2, 1, "decide", 1.5, subject="me", body=bytes(range(256))),
+                Event(3, 1, "reward", 2.5, 2, 1 / 3, "käse", "me"),
+                Event(4, 1, "reward", 3.5, 1, 5e-324),
+            ]
+        )
+        store.save([Snapshot(1, 3, 3.5, bytes(range(256)))], keep=1)
+
+
+def test_a_file_has_one_owner_at_a_time(tmp_path: Path, journals: Journals) -> None:
+    file = tmp_path / "new" / "a.db"
+    first = journals.open(f"sqlite:{file}")
+    with pytest.raises(StoreError, match=r"^the journal .*a\.db must have one owner; it is in use by process \d+$"):
+        journals.open(str(file))
+    _add(first, _decisions(1))
+    assert [path.stat().st_mode & 0o077 for path in (file, file.with_name("a.db-wal"))] == [0, 0]
+    first.close()
+    assert journals.open(str(file)).last() == 1
+
+
+def test_another_file_is_refused_and_not_touched(tmp_path: Path, journals: Journals) -> None:
+    foreign, text = tmp_path / "foreign.db", tmp_path / "text.db"
+    with sqlite3.connect(foreign) as db:
+        db.execute("CREATE TABLE notes (name TEXT)")
+    db.close()
+    text.write_text("not a journal " * 1000)
+    for file, message in (
+        (foreign, "must hold a journal; got another database"),
+        (text, "cannot be used: file is not a database"),
+    ):
+        before = file.read_bytes()
+        for read_only in (False, True):
+            with pytest.raises(StoreError) as caught:
+                journals.open(str(file), read_only=read_only)
+            assert str(caught.value) == f"the journal {file} {message}"
+        assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("columns", ["1 AS name, 2 AS value", "'schema' AS name, 'x' AS value", "3 AS other"])
+def test_a_table_of_the_same_name_makes_no_journal(columns: str, tmp_path: Path, journals: Journals) -> None:
+    with sqlite3.connect(tmp_path / "a.db") as db:
+        db.execute(f"CREATE TABLE meta AS SELECT {columns}")
+    db.close()
+    with pytest.raises(StoreError, match=r"a\.db (must hold a journal; got another database|.*no such column: value)$"):
+        journals.open(str(tmp_path / "a.db"))
+
+
+def test_a_damaged_file_gives_one_clear_line(tmp_path: Path, journals: Journals) -> None:
+    file = tmp_path / "a.db"
+    store = journals.open(str(file))
+    _add(store, _decisions(2000, body=b"x" * 100))
+    store.close()
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 4] + b"\xff" * (len(whole) - len(whole) // 4))
+    damaged = journals.open(str(file))
+    with pytest.raises(StoreError, match=r"^the journal .*a\.db cannot be used: database disk image is malformed$"):
+        list(damaged.after(0))
+
+
+def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^a journal must be a file; got the folder '.*'$"):
+        SQLite(tmp_path)
+    assert list(tmp_path.parent.glob(f"{tmp_path.name}.lock")) == []
+
+
+def test_a_folder_that_cannot_be_made_gives_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"^the journal .* cannot be opened: .*"):
+        SQLite(tmp_path / "file" / "a.db")
+
+
+def test_a_full_disk_keeps_nothing_of_the_batch_and_heals(tmp_path: Path, journals: Journals) -> None:
+    store = journals.open(str(tmp_path / "a.db"))
+    _add(store, _decisions(3))
+    before = _all(store)
+    pages = store._rows("PRAGMA page_count")[0][0]
+    store._rows(f"PRAGMA max_page_count = {pages + 2}")
+    large = _decisions(100, body=b"x" * 1000)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"^the journal .*a\.db cannot be used: database or disk is full$"):
+            _add(store, large)
+        assert _all(store) == before
+    store._rows("PRAGMA max_page_count = 1000000")
+    _add(store, large)
+    assert store.last() == 103
+
+
+def test_nobody_else_appends_to_a_file_so_waiting_is_sleeping(
+    tmp_path: Path, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    journals.open(str(tmp_path / "a.db")).wait(0.25)
+    assert slept == [0.25]
+
+
+# PostgreSQL
+
+
+def test_replicas_may_start_at_once(database: Callable[[], str], journals: Journals) -> None:
+    address, start = database(), threading.Barrier(3)
+    secrets: list[bytes] = []
+
+    def replica() -> None:
+        start.wait(60)
+        store = Postgres(address)
+        secrets.append(store.secret)
+        store.close()
+
+    _together([replica] * 3)
+    assert len(secrets) == 3
+    assert len(set(secrets)) == 1
+
+
+def _together(works: list[Callable[[], None]]) -> None:
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_reader_behind_three_writers_sees_every_event_once_and_in_order(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    address, batches = database(), 100
+    reader = journals.open(address)
+    seen: list[Event] = []
+
+    def write(bandit: int) -> None:
+        store = Postgres(address)
+        for i in range(batches):
+            with store.batch() as last:
+                store.append([Event(last + j, bandit, "decide", float(i), key=f"{i}.{j}") for j in (1, 2)])
+        store.close()
+
+    def read() -> None:
+        while len(seen) < 3 * 2 * batches:
+            seen.extend(event for event, _ in reader.after(seen[-1].seq if seen else 0))
+            reader.wait(1)
+
+    _together([read, *(partial(write, bandit) for bandit in (1, 2, 3))])
+    assert [event.seq for event in seen] == list(range(1, 601))
+    for bandit in (1, 2, 3):
+        own = [event.key for event in seen if event.bandit == bandit]
+        assert own == [f"{i}.{j}" for i in range(batches) for j in (1, 2)]
+
+
+def test_who_waits_is_woken_by_a_notification(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    reader, writer = journals.open(address), journals.open(address)
+    reader.wait(3600)  # the first time only begins to listen
+    woken = threading.Event()
+
+    def wait() -> None:
+        reader.wait(3600)
+        woken.set()
+
+    _together([wait, lambda: _add(writer, _decisions(1))])
+    assert woken.is_set()
+
+
+def test_waiting_ends_without_a_notification(database: Callable[[], str], journals: Journals) -> None:
+    reader = journals.open(database())
+    for _ in range(3):
+        reader.wait(0.001)
+
+
+def test_a_batch_notifies_once_and_only_if_it_appended(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    reader, writer = journals.open(address), journals.open(address)
+    reader.wait(0)
+    with writer.batch():
+        writer.append([])
+        writer.save([Snapshot(1, 1, 0.0, b"")], keep=1)
+    with writer.batch():
+        writer.append([Event(1, 1, "decide", 0.0)])
+        writer.append([Event(2, 1, "decide", 0.0)])
+    writer._rows("SELECT pg_notify('syndicated', 'end')")
+    payloads: list[str] = []
+    while "end" not in payloads:
+        payloads += [notify.payload for notify in reader._ears.notifies(timeout=60, stop_after=1)]
+        assert payloads
+    assert payloads == ["", "end"]
+
+
+def test_a_lost_connection_loses_the_batch_and_the_next_call_reconnects(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    address = database()
+    store, other = journals.open(address), journals.open(address)
+    store.wait(0)
+
+    def lose() -> None:
+        with store.batch() as last:
+            store.append([Event(last + 1, 1, "decide", 0.0)])
+            _cut(store._db, other)
+            for _ in range(2):
+                with pytest.raises(StoreError, match="cannot be used"):
+                    store.append([Event(last + 1, 1, "decide", 0.0)])  # outside the transaction it would be kept
+
+    for count in range(2):
+        with pytest.raises(StoreError, match=r"^the journal keeps nothing of a batch"):
+            lose()
+        assert other.last() == count
+        _add(store, _decisions(1))
+    _cut(store._db, other)
+    _fails(store.last)
+    for _ in range(9):
+        assert store.last() == 2
+
+
+def _cut(connection: psycopg.Connection, by: SQL) -> None:
+    by._rows("SELECT pg_terminate_backend(?, 60000)", connection.info.backend_pid)
+
+
+def _fails(use: Callable[[], object]) -> None:
+    """It fails with one line; if not at once, then when the connection is known to be lost."""
+
+    def twice() -> None:
+        use()
+        use()
+
+    with pytest.raises(StoreError, match=r"^the journal cannot be used: [^\n]+$"):
+        twice()
+
+
+def test_a_reader_that_lost_its_ears_listens_again(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    reader, other = journals.open(address), journals.open(address)
+    reader.wait(0)
+    _cut(reader._ears, other)
+    _fails(lambda: reader.wait(60))
+    reader.wait(3600)
+    _together([lambda: reader.wait(3600), lambda: _add(other, _decisions(1))])
+
+
+def test_a_server_killed_with_signal_9_loses_nothing_acknowledged(
+    postgres: Server, database: Callable[[], str], journals: Journals
+) -> None:
+    store = journals.open(database())
+    store.wait(0)
+    acknowledged: list[int] = []
+    errors: list[str] = []
+    enough = threading.Event()
+
+    def write() -> None:
+        try:
+            while True:
+                with store.batch() as last:
+                    store.append([Event(last + 1, 1, "decide", 0.5, key=str(last + 1))])
+                acknowledged.append(last + 1)
+                if last == 50:
+                    enough.set()
+        except StoreError as error:
+            errors.append(str(error))
+
+    def kill() -> None:
+        assert enough.wait(60)
+        postgres.kill()
+
+    try:
+        _together([write, kill])
+        assert len(errors) == 1
+        for use in (store.last, store.snapshots, lambda: store.wait(60)):
+            _fails(use)
+    finally:
+        postgres.start()
+    assert acknowledged == list(range(1, len(acknowledged) + 1))
+    assert store.last() - len(acknowledged) in (0, 1)  # a commit whose answer was lost may be there
+    assert [event.seq for event in _all(store)] == list(range(1, store.last() + 1))
+    _add(store, _decisions(1))
+    store.wait(0)
+
+
+def test_sessions_choose_durability_and_isolation_themselves(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    with psycopg.connect(address, autocommit=True) as db:
+        for setting in ("synchronous_commit = off", "default_transaction_isolation = 'serializable'"):
+            db.execute(f"ALTER DATABASE {db.info.dbname} SET {setting}")
+    store = journals.open(address)
+    assert store._rows("SHOW synchronous_commit") == [("on",)]
+    assert store._rows("SHOW idle_in_transaction_session_timeout") == [("1min",)]
+    with store.batch():
+        assert store._rows("SHOW transaction_isolation") == [("read committed",)]
+
+
+def test_the_journal_has_a_schema_of_its_own(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    with psycopg.connect(address) as db:
+        db.execute("CREATE TABLE log (mine TEXT); CREATE SCHEMA syndicated")
+    store = journals.open(address)
+    _add(store, _decisions(1))
+    assert store._rows("SELECT count(*) FROM public.log") == [(0,)]
+    types = "SELECT DISTINCT data_type FROM information_schema.columns WHERE table_schema = 'syndicated' ORDER BY 1"
+    assert store._rows(types) == [("bigint",), ("bytea",), ("double precision",), ("text",)]
+
+
+def test_another_schema_of_that_name_is_refused(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    with psycopg.connect(address) as db:
+        db.execute("CREATE SCHEMA syndicated; CREATE TABLE syndicated.notes (name TEXT)")
+    with pytest.raises(StoreError, match=r"^the journal must hold a journal; got another database$"):
+        journals.open(address)
+
+
+def test_what_postgres_refuses_is_a_store_error(database: Callable[[], str], journals: Journals) -> None:
+    store = journals.open(database())
+    with pytest.raises(StoreError, match=r"^the journal cannot be used: .*0x00$"):
+        _add(store, _decisions(1, key="a\0b"))
+    assert store.last() == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:hun/hunter2@localhost/db",
+        "postgresql://me:hunter2@localhost/db?nonsense=1",
+        "postgresql://me:hunter2@[localhost/db",
+        "postgresql://me:%zzhunter2@localhost/db",
+        "postgersql://me:hunter2@localhost/db",
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_password(address: str) -> None:
+    with pytest.raises(InputError, match=r"^(the address of )?a journal must be .*; got .*$") as caught:
+        open_store(address)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
+    with pytest.raises(StoreError, match=r"^the journal cannot be used: [^\n]+$") as caught:
+        open_store(f"postgresql://me:{SECRET}@127.0.0.1:1/db")
+    assert SECRET not in str(caught.value)
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "syndicated.store.postgres")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(
+        InputError, match=r"^a journal in PostgreSQL needs an extra: pip install 'syndicated\[postgres\]'$"
+    ):
+        open_store("postgresql://localhost/db")

@@ -1,0 +1,58 @@
+"""A whole service on a port of this machine, in a thread of the tests."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from syndicated.service.core.decisions import Engine
+from syndicated.service.core.messages import KeyRequest
+from syndicated.service.http.app import App
+from syndicated.service.http.uvicorn_protocol import Protocol
+from syndicated.store import SQLite
+
+
+class Service(uvicorn.Server):
+    """The service of a journal, its address and an admin key."""
+
+    def __init__(self, file: Path) -> None:
+        self.app = App(Engine(SQLite(file)), started=self._make_key)
+        super().__init__(uvicorn.Config(self.app, http=Protocol, ws="none", lifespan="on", log_config=None))
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.key = ""
+        self.up = threading.Event()
+
+    async def _make_key(self, engine: Engine) -> None:
+        self.key = (await engine.create_key("", KeyRequest(name="tests", scopes=["admin"]))).secret or ""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    def live(self) -> None:
+        asyncio.run(self.serve([self._socket]))
+
+
+@contextmanager
+def service(file: Path) -> Iterator[Service]:
+    """A service until the block ends."""
+    server = Service(file)
+    thread = threading.Thread(target=server.live)
+    thread.start()
+    try:
+        assert server.up.wait(30)
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return int(unused.getsockname()[1])
