@@ -9,8 +9,8 @@ from floor import Floor, Rounds
 from measure import Row, Section, Side, interleave, over, ratio
 
 from syndicated import Agent, Choice, Decision, Fixed, LinTS, LinUCB, Space, Syndicated, Theory
+from syndicated._validation import check_arms
 from syndicated.environments import Environment, Linear, Logistic
-from syndicated.errors import check_arms
 from syndicated.experiments.paper.experiments import ALPHAS, CANDIDATES, LAMS
 from syndicated.policies import POLICIES
 from syndicated.policies._kernels import learn_inverses, ucb_scores

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from syndicated.errors import StateError, shorten
+from syndicated._validation import shorten
+from syndicated.errors import StateError
 
 VERSION = 1
 DIGEST = 32

@@ -15,23 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._learner import Learner, within
 from syndicated._statefile import pack, unpack
-from syndicated.errors import (
-    InputError,
-    StateError,
-    check_arms,
-    check_count,
-    check_features,
-    check_number,
-    check_numbers,
-    shorten,
-)
+from syndicated._validation import check_arms, check_count, check_features, check_number, check_numbers, shorten
+from syndicated.errors import InputError, StateError
 from syndicated.policies import Policy
 from syndicated.spec import spec_of
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.survey import Panel, Survey, best
 from syndicated.tuners import Consensus, Tuner
-from syndicated.types import Arms, Array, Choice, Decision, Ints, Learner, Params, within
+from syndicated.types import Arms, Array, Choice, Decision, Ints, Params
 
 NOTHING: Array = np.empty((0, 0))
 NOBODY: Ints = np.empty(0, dtype=np.int64)

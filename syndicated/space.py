@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import product
 
-from syndicated.errors import InputError, check_number
+from syndicated._validation import check_number
+from syndicated.errors import InputError
 from syndicated.types import Params
 
 

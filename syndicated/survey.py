@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.errors import LIMIT
+from syndicated._validation import MAX_MAGNITUDE
 from syndicated.policies import Policy
 from syndicated.tuners import Tuner
 from syndicated.types import Array, Decision, Ints, Params
@@ -74,7 +74,7 @@ def best(out: Ints, scores: Array, arms: Array) -> None:
                 arm = a
         out[row] = arm if nothing == 0.0 else -1
         for i in range(arms.shape[1]):
-            if abs(arms[arm, i]) > LIMIT:
+            if abs(arms[arm, i]) > MAX_MAGNITUDE:
                 out[row] = -1
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from syndicated._learner import Learner
 from syndicated.space import Space
 from syndicated.spec import build, spec_of
-from syndicated.types import Learner
 
 DIM = 3
 SPACE = Space(alpha=[0.1, 1.0], lam=[0.1, 1.0, 10.0])

@@ -18,7 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from syndicated.errors import InputError, check_count
+from syndicated._validation import check_count
+from syndicated.errors import InputError
 from syndicated.experiments import plots
 from syndicated.experiments.executors import dask, processes
 from syndicated.experiments.experiment import Experiment, Task

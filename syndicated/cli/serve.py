@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 import platformdirs
 
-from syndicated.errors import InputError, SyndicatedError, check_count, check_number
+from syndicated._validation import check_count, check_number
+from syndicated.errors import InputError, SyndicatedError
 from syndicated.store import open_store
 
 if TYPE_CHECKING:

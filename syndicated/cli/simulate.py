@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syndicated._validation import check_count, check_number
 from syndicated.environments import ENVIRONMENTS
 from syndicated.environments.base import Environment, Round
-from syndicated.errors import InputError, SyndicatedError, check_count, check_number
+from syndicated.errors import InputError, SyndicatedError
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import build

@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from syndicated._validation import check_arms, check_count, check_number, shorten
 from syndicated.client._admin import Admin
 from syndicated.client._flows import Flow, Send, decode, encode, of_bandit, pause
 from syndicated.client.errors import Refused, Unavailable
-from syndicated.errors import InputError, check_arms, check_count, check_number, shorten
+from syndicated.errors import InputError
 from syndicated.features.binary import join_body
 from syndicated.features.encoders import Arm
 from syndicated.types import Array

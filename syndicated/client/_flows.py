@@ -17,8 +17,9 @@ import httpx
 import msgspec
 import numpy as np
 
+from syndicated._validation import check_count, check_number, shorten
 from syndicated.client.errors import BY_STATUS, Broken, Invalid, Unavailable
-from syndicated.errors import InputError, check_count, check_number, shorten
+from syndicated.errors import InputError
 
 AWAY = (429, 502, 503, 504)  # the service, or the proxy before it, asks for another try
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # errors after which nothing has arrived

@@ -14,10 +14,11 @@ from scipy.special import expit
 from syndicated._compiled import compiled
 from syndicated._files import write
 from syndicated._statefile import pack, unpack
+from syndicated._validation import check_count, check_number
 from syndicated.datasets import movielens as data
 from syndicated.datasets._factorise import factorise
 from syndicated.environments.base import Environment, Round
-from syndicated.errors import DataError, InputError, StateError, check_count, check_number
+from syndicated.errors import DataError, InputError, StateError
 from syndicated.streams import ARMS, NOISE, THETA, Stream
 from syndicated.types import Array, Ints
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from syndicated._validation import check_count, check_number, check_range
 from syndicated.environments.base import Environment, Round
-from syndicated.errors import InputError, check_count, check_number, check_range
+from syndicated.errors import InputError
 from syndicated.streams import ARMS, CHANGE, NOISE, THETA, Stream
 from syndicated.types import Array
 

@@ -28,8 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent
-from syndicated.errors import InputError, check_count, check_number
+from syndicated.errors import InputError
 from syndicated.evaluate.log import LEAST, Log
 from syndicated.policies import LinUCB
 from syndicated.streams import ACCEPT, Stream

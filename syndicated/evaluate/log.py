@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated.errors import LIMIT, InputError, check_arms, check_count, check_features, check_number, shorten
+from syndicated._validation import MAX_MAGNITUDE, check_arms, check_count, check_features, check_number, shorten
+from syndicated.errors import InputError
 from syndicated.types import Array
 
 LEAST = 1e-12  # of a propensity
@@ -41,7 +42,7 @@ class Logged:
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _table(self.X))
         object.__setattr__(self, "propensity", check_number("propensity", self.propensity, low=LEAST, high=1.0))
-        object.__setattr__(self, "reward", check_number("reward", self.reward, low=-LIMIT, high=LIMIT))
+        object.__setattr__(self, "reward", check_number("reward", self.reward, low=-MAX_MAGNITUDE, high=MAX_MAGNITUDE))
         if check_count("place", self.place, low=0) >= len(self.X):
             raise InputError(f"place must be a row of X, from 0 to {len(self.X) - 1}; got {self.place}")
 
@@ -97,7 +98,7 @@ def read_log(path: str | Path, bandit: str | None = None) -> Log:
             key = name, line["ref"]
             if key in rewards:
                 raise InputError(f"{where}: a decision must have one reward; {key[1]} has two")
-            rewards[key] = _at(where, check_number, "learn", line["learn"], -LIMIT, LIMIT)
+            rewards[key] = _at(where, check_number, "learn", line["learn"], -MAX_MAGNITUDE, MAX_MAGNITUDE)
     _check_bandit(Path(path), names, bandit)
     return _join(decisions, rewards)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from syndicated._validation import check_count
 from syndicated.agent import Agent
 from syndicated.environments import ENVIRONMENTS, Environment
-from syndicated.errors import check_count
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import Spec, build

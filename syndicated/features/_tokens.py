@@ -3,7 +3,8 @@
 import struct
 from typing import Any
 
-from syndicated.errors import LIMIT, InputError, shorten
+from syndicated._validation import MAX_MAGNITUDE, shorten
+from syndicated.errors import InputError
 
 
 def packed(path: str, x: object, size: int) -> bytes:
@@ -17,8 +18,8 @@ def number(path: str, value: object) -> float:
     """A number of a size that is taken, not a truth value; `path` is its name in messages."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{path} must be a number; got {shorten(value)}")
-    if not abs(value) <= LIMIT:
-        raise InputError(f"{path} must be finite and at most {LIMIT:g} in size; got {shorten(value)}")
+    if not abs(value) <= MAX_MAGNITUDE:
+        raise InputError(f"{path} must be finite and at most {MAX_MAGNITUDE:g} in size; got {shorten(value)}")
     return float(value)
 
 
@@ -40,7 +41,7 @@ def _add(tokens: list[tuple[str, float]], path: str, name: str, value: object) -
     elif isinstance(value, bool):
         tokens.append((f"{name}\x1f{'true' if value else 'false'}", 1.0))
     elif isinstance(value, (int, float)):
-        tokens.append((name, float(value) if abs(value) <= LIMIT else number(_within(path, name), value)))
+        tokens.append((name, float(value) if abs(value) <= MAX_MAGNITUDE else number(_within(path, name), value)))
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
         tokens.extend((f"{name}\x1f{each}", 1.0) for each in set(value))
     elif value is not None:

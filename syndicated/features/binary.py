@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.errors import InputError, check_arms, check_count, check_features, shorten
+from syndicated._validation import check_arms, check_count, check_features, shorten
+from syndicated.errors import InputError
 from syndicated.types import Array
 
 

@@ -22,7 +22,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from syndicated._compiled import compiled
-from syndicated.errors import LIMIT, InputError, check_arms, check_count, shorten
+from syndicated._validation import MAX_MAGNITUDE, check_arms, check_count, shorten
+from syndicated.errors import InputError
 from syndicated.features._hashing import hash_text, scatter
 from syndicated.features._tokens import number, packed, texts
 from syndicated.types import Array
@@ -207,9 +208,11 @@ class Hashed(Encoder):
         table = np.empty((len(arms), self.dim))
         scatter(given, floats, keys, values, ends, self._interactions, table)
         sizes = np.abs(table).max(axis=1)
-        if not sizes.max() <= LIMIT:
+        if not sizes.max() <= MAX_MAGNITUDE:
             k = int(np.argmax(sizes))
-            raise InputError(f"arms[{k}] must have columns of at most {LIMIT:g} in size; one adds up to {sizes[k]:g}")
+            raise InputError(
+                f"arms[{k}] must have columns of at most {MAX_MAGNITUDE:g} in size; one adds up to {sizes[k]:g}"
+            )
         return table
 
 
@@ -279,6 +282,6 @@ def _join(parts: list[Parts], which: int, dtype: type[Any]) -> npt.NDArray[Any]:
 def _beyond(X: Array) -> int:
     """The place of the first number that is not finite or too large; -1 if there is none."""
     for place, x in enumerate(X.flat):
-        if not abs(x) <= LIMIT:
+        if not abs(x) <= MAX_MAGNITUDE:
             return place
     return -1

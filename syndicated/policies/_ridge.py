@@ -9,7 +9,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from syndicated.errors import LIMIT, InputError, check_number
+from syndicated._learner import Learner
+from syndicated._validation import MAX_MAGNITUDE, check_number
+from syndicated.errors import InputError
 from syndicated.policies._kernels import (
     dot,
     evidence,
@@ -22,7 +24,7 @@ from syndicated.policies._kernels import (
 )
 from syndicated.policies.base import Policy
 from syndicated.space import Space
-from syndicated.types import Arms, Array, Ints, Learner, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 REFRESH = 1000  # observations after which inverses and factors are computed anew from G, against drift
 MOST_FORGOTTEN = 0.5  # what forgetting may leave of the penalty before they are
@@ -194,8 +196,8 @@ class RidgePolicy(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("delta", self.delta, low=1e-300, high=1.0)
-        check_number("S", self.S, low=0.0, high=LIMIT)
-        check_number("L", self.L, low=0.0, high=LIMIT)
+        check_number("S", self.S, low=0.0, high=MAX_MAGNITUDE)
+        check_number("L", self.L, low=0.0, high=MAX_MAGNITUDE)
         self._last: tuple[Sequence[Params], Rows, Array] | None = None
         self.prepare([])
 

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from syndicated.errors import LIMIT, InputError, check_count, check_number
+from syndicated._learner import Learner
+from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
+from syndicated.errors import InputError
 from syndicated.policies._kernels import columns, take
 from syndicated.space import Space
 from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Learner, Params
+from syndicated.types import Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,11 +33,11 @@ class Policy(Learner):
     hyper: ClassVar[dict[str, tuple[float, float]]]
     natural: ClassVar[dict[str, tuple[str, ...]]] = {}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
-    rewards: ClassVar[tuple[float, float]] = (-LIMIT, LIMIT)
+    rewards: ClassVar[tuple[float, float]] = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
-        check_number("sigma", self.sigma, low=0.0, high=LIMIT)
+        check_number("sigma", self.sigma, low=0.0, high=MAX_MAGNITUDE)
         if not isinstance(self.intercept, bool):
             raise InputError(f"intercept must be True or False; got {self.intercept!r}")
         self.size = self.dim + self.intercept

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from syndicated.errors import check_count
+from syndicated._validation import check_count
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import gradient, newton, sigmoid
 from syndicated.policies.base import Policy

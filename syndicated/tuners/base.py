@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from syndicated.errors import InputError, check_count, check_range, shorten
+from syndicated._learner import Learner
+from syndicated._validation import check_count, check_range, shorten
+from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import TUNER, Stream
-from syndicated.types import Array, Choice, Learner, Params
+from syndicated.types import Array, Choice, Params
 
 LEAST = 1e-100  # of a probability that something was drawn with: a reward divided by it stays finite
 WARMUPS = {"T^2/3": 2 / 3, "T^4/7": 4 / 7}

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.errors import InputError, check_number
+from syndicated._validation import check_number
+from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.tuners.base import Tuner, check_space

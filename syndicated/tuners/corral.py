@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.errors import check_number
+from syndicated._validation import check_number
 from syndicated.streams import Stream
 from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from syndicated.errors import InputError, shorten
+from syndicated._validation import shorten
+from syndicated.errors import InputError
 from syndicated.features.encoders import Arm
 from syndicated.service.core.bandit import Bandit, make
 from syndicated.service.core.batch import Batch

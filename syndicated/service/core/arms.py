@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from syndicated.errors import InputError, shorten
+from syndicated._validation import shorten
+from syndicated.errors import InputError
 from syndicated.features.encoders import Arm, Encoder, Prepared
 from syndicated.service.core.messages import DecideRequest
 from syndicated.types import Array

@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 
 from syndicated._statefile import pack, unpack
+from syndicated._validation import check_number, check_range, shorten
 from syndicated.agent import Agent
-from syndicated.errors import InputError, check_number, check_range, shorten
+from syndicated.errors import InputError
 from syndicated.features.encoders import Arm, Encoder
 from syndicated.policies import POLICIES
 from syndicated.registry import find

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from syndicated.errors import InputError, check_arms, check_features, check_number, shorten
+from syndicated._validation import check_arms, check_features, check_number, shorten
+from syndicated.errors import InputError
 from syndicated.service.core.bandit import COUNTED, Bandit, choice_in
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.decisions import Engine

@@ -1,0 +1,83 @@
+"""Checks of arguments. Public functions call them first; the code behind them trusts what it is given."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated.errors import InputError
+from syndicated.types import Array, Ints
+
+MAX_MAGNITUDE = 1e50  # of features and rewards: their squares, summed over any number of rounds, stay finite
+
+
+def check_arms(X: npt.ArrayLike, dim: int) -> Array:
+    """The arms' features as a contiguous (K, dim) array of floats; `check_features` is apart, for speed."""
+    try:
+        arms = np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"the arms must be a table of numbers, one row an arm; got {shorten(X)}") from None
+    if arms.ndim != 2 or arms.shape[1] != dim or arms.shape[0] == 0:
+        raise InputError(f"the arms must have shape (K, {dim}) with K >= 1; got shape {arms.shape}")
+    return arms
+
+
+def check_numbers(arms: npt.ArrayLike, count: int) -> Ints:
+    """The arms' numbers in a catalogue of `count`, as an array of whole numbers."""
+    try:
+        numbers = np.asarray(arms)
+    except ValueError:
+        numbers = np.zeros(0)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+        raise InputError(f"the arms must be a list of numbers of the catalogue; got {shorten(arms)}")
+    if numbers.min() < 0 or numbers.max() >= count:
+        raise InputError(f"the arms must be numbers from 0 to {count - 1}, the catalogue's; got {shorten(arms)}")
+    return np.ascontiguousarray(numbers, dtype=np.int64)
+
+
+def check_features(X: Array) -> None:
+    """Refuse NaN, infinity and what overflows when squared and summed, and name the place."""
+    bad = np.argwhere(~(np.abs(X) <= MAX_MAGNITUDE))
+    if len(bad):
+        arm, feature = bad[0]
+        value = X[arm, feature]
+        must = f"at most {MAX_MAGNITUDE:g} in size" if np.isfinite(value) else "finite"
+        raise InputError(f"features must be {must}; arm {arm}, feature {feature} is {value:g}")
+
+
+def check_number(what: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number within [low, high], as a float."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{what} must be a number; got {shorten(value)}") from None
+    if not (low <= number <= high) or not math.isfinite(number):
+        bounds = "finite" if low == -math.inf else f"at least {low:g}"
+        bounds = bounds if high == math.inf else f"between {low:g} and {high:g}"
+        raise InputError(f"{what} must be {bounds}; got {number}")
+    return number
+
+
+def check_count(what: str, value: object, low: int = 1) -> int:
+    """A whole number of at least `low` that 64 bits can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise InputError(f"{what} must be a whole number of at least {low}; got {shorten(value)}")
+    if value >= 2**63:
+        raise InputError(f"{what} must be less than 2^63; got {shorten(value)}")
+    return int(value)
+
+
+def check_range(what: str, value: object) -> tuple[float, float]:
+    """Two finite numbers, the first less than the second."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InputError(f"{what} must be (low, high); got {shorten(value)}")
+    low, high = (check_number(f"an end of {what}", end) for end in value)
+    if not high - low > 1e-100:
+        raise InputError(f"{what} must be (low, high) with low < high; got {shorten(value)}")
+    return low, high
+
+
+def shorten(value: object) -> str:
+    """A value as text that fits into a one-line message."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
