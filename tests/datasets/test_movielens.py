@@ -79,7 +79,7 @@ def test_damaged_factors_name_the_file_to_remove(damage: str, empty: Path) -> No
 
 PROCESS = """
 import hashlib, pathlib, sys
-from syndicated import data
+from syndicated.datasets import movielens as data
 from syndicated.environments import movielens
 data.cache = lambda: pathlib.Path(sys.argv[1])
 compute = movielens.factorise

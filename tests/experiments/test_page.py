@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.html import Reader
+from support.html_reader import Reader
 
 from syndicated.experiments import plots
 from syndicated.experiments.experiment import Experiment

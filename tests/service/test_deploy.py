@@ -46,7 +46,7 @@ def test_both_start_the_same_command() -> None:
 
 def test_the_page_on_operations_names_metrics_that_there_are() -> None:
     page = (DEPLOY.parent / "docs" / "operations.md").read_text()
-    code = (DEPLOY.parent / "syndicated" / "service" / "metrics.py").read_text()
+    code = (DEPLOY.parent / "syndicated" / "service" / "http" / "metrics.py").read_text()
     named = set(re.findall(r"`syndicated_(\w+?)(?:_total)?`", page))
     assert len(named) > 5
     assert [name for name in named if f'"syndicated_{name}"' not in code and f'    "{name}": ' not in code] == []

@@ -11,7 +11,8 @@ import signal
 import sys
 
 from syndicated.cli import main
-from syndicated.service.core import decisions as engine  # noqa: F401
+from syndicated.service.core import decisions  # noqa: F401
+from syndicated.service.http import app  # noqa: F401
 from syndicated.store import postgres  # noqa: F401
 
 

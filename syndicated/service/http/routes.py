@@ -72,7 +72,7 @@ async def docs(call: Call) -> Response:
 
 
 async def docs_style(call: Call) -> Response:
-    return FileResponse(HERE / "static" / "docs.css", media_type="text/css")
+    return FileResponse(HERE.parent / "dashboard" / "static" / "docs.css", media_type="text/css")
 
 
 TABLE = [

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import uvicorn
 from starlette.applications import Starlette
-from support.html import Reader
+from support.html_reader import Reader
 
 from syndicated.environments import Linear
 from syndicated.features.encoders import Arm

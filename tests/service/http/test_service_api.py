@@ -783,7 +783,7 @@ def test_expectation_19_a_fault_inside_tells_nothing(
 
 
 def test_every_kind_of_problem_is_explained() -> None:
-    source = "".join(file.read_text() for file in (ROOT / "syndicated" / "service").glob("*.py"))
+    source = "".join(file.read_text() for file in (ROOT / "syndicated" / "service").rglob("*.py"))
     assert set(re.findall(r'(?:Problem|Refusal)\(\s*[\w.]+, "([a-z-]+)"', source)) == PROBLEMS.keys()
 
 
