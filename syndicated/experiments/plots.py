@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from syndicated._series import evenly_spaced, marginals
 from syndicated.experiments.results import Result
 from syndicated.spec import build
 from syndicated.tuners import TUNERS
@@ -93,19 +94,13 @@ class Area:
 
 def areas(result: Result, tuner: str) -> list[Area]:
     """What the tuner draws, by hyper-parameter: over a product, the marginals. Nothing where there is no choice."""
-    found: dict[str, Area] = {}
-    kept = thinned(len(result.rounds), AREA_POINTS)
-    for axis, trace in zip(build(TUNERS, result.experiment.tuners[tuner]).axes(), result.traces[tuner], strict=True):
-        for hyper in axis[0]:
-            values = sorted({point[hyper] for point in axis})
-            belongs = np.array([[point[hyper] == value for value in values] for point in axis], dtype=float)
-            found[hyper] = Area(hyper, values, result.rounds[kept], np.asarray(trace)[kept] @ belongs)
-    return [area for area in found.values() if len(area.values) > 1]
-
-
-def thinned(n: int, most: int) -> Array:
-    """At most so many of the places 0 to n - 1, evenly, the first and the last among them."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
+    kept = evenly_spaced(0, len(result.rounds) - 1, AREA_POINTS)
+    axes = build(TUNERS, result.experiment.tuners[tuner]).axes()
+    return [
+        Area(each.name, each.values, result.rounds[kept], each.p)
+        for axis, trace in zip(axes, result.traces[tuner], strict=True)
+        for each in marginals(axis, np.asarray(trace)[kept])
+    ]
 
 
 def shades(n: int) -> list[str]:

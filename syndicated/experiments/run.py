@@ -15,6 +15,7 @@ from typing import TypedDict
 import numpy as np
 
 from syndicated._files import write
+from syndicated._series import evenly_spaced
 from syndicated.agent import Agent
 from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
@@ -70,7 +71,7 @@ def play(
 def perform(task: Task) -> Curve:
     """The task's curve; a failure names the task."""
     started = time.process_time()
-    kept = np.unique(np.linspace(1, task.horizon, min(POINTS, task.horizon)).round().astype(int))
+    kept = evenly_spaced(1, task.horizon, POINTS)
     try:
         agent = task.agent()
         watch = Watch(agent, task.horizon, kept) if task.watched else None

@@ -17,8 +17,8 @@ from syndicated import errors
 PACKAGE = Path(syndicated.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
-    {"types", "errors", "_compiled", "_files"},
-    {"_validation", "_learner", "streams"},
+    {"types", "errors", "_compiled", "_files", "_formatting"},
+    {"_validation", "_learner", "streams", "_series"},
     {"space", "registry", "_statefile", "datasets"},
     {"spec", "policies", "tuners", "environments"},
     {"survey"},

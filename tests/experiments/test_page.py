@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.html_reader import Reader
 
+from syndicated._series import evenly_spaced
 from syndicated.experiments import plots
 from syndicated.experiments.experiment import Experiment
 from syndicated.experiments.paper import _claims as pageclaims
@@ -280,9 +281,9 @@ def test_separate_axes_are_shown_as_they_are_and_no_choice_is_not_shown() -> Non
 
 
 def test_thinning_keeps_both_ends() -> None:
-    assert plots.thinned(200, 60)[[0, -1]].tolist() == [0, 199]
-    assert len(plots.thinned(200, 60)) == 60
-    assert plots.thinned(3, 60).tolist() == [0, 1, 2]
+    assert evenly_spaced(0, 199, 60)[[0, -1]].tolist() == [0, 199]
+    assert len(evenly_spaced(0, 199, 60)) == 60
+    assert evenly_spaced(0, 2, 60).tolist() == [0, 1, 2]
 
 
 def test_the_parts_of_the_regret_sum_to_it() -> None:

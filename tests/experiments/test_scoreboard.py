@@ -12,6 +12,7 @@ import pytest
 from scipy.special import ndtr, stdtrit
 
 from syndicated import InputError
+from syndicated._formatting import ratio_number
 from syndicated.cli import main
 from syndicated.experiments import plots
 from syndicated.experiments.results import RESAMPLES
@@ -26,7 +27,6 @@ from syndicated.experiments.scoreboard.ratios import (
     World,
     findings,
     gather,
-    number,
     overall,
     ratio,
     standings,
@@ -321,7 +321,8 @@ def test_the_page_shows_every_ratio_and_what_became_of_the_bars() -> None:
     for world in worlds:
         r = world.ratio(OURS)
         assert r
-        line = f"| {world.experiment.title} | **{number(r.value)}** ({number(r.low)} to {number(r.high)}) |"
+        value, low, high = map(ratio_number, (r.value, r.low, r.high))
+        line = f"| {world.experiment.title} | **{value}** ({low} to {high}) |"
         assert line in text
     assert text.count("<details>") == text.count("</details>") == len(WORLDS)
     assert text.count("| holds |") == len(BARS)

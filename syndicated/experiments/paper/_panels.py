@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from syndicated._formatting import signed_number
 from syndicated.experiments import plots
 from syndicated.experiments.paper._html import Markup, el, join, picture, table
-from syndicated.experiments.paper.claims import FEWEST, alphas_of, candidates_for_best, listed, number
+from syndicated.experiments.paper.claims import FEWEST, alphas_of, candidates_for_best, listed
 from syndicated.experiments.results import Check, Result, Row, check_published, summary
 
 HEADINGS = {
@@ -132,7 +133,8 @@ def _finals(result: Result, rows: Sequence[Row], size: str) -> Markup:
     cells = []
     for row in rows:
         parts = split[row.tuner]
-        above = ["best", ""] if row is rows[0] else [number(row.difference), f"{number(row.low)} to {number(row.high)}"]
+        ends = f"{signed_number(row.low)} to {signed_number(row.high)}"
+        above = ["best", ""] if row is rows[0] else [signed_number(row.difference), ends]
         shares = [f"{part:,.1f}".replace("-", "−") for part in (parts.warmup, parts.tuning, parts.learning)]
         cells.append([row.tuner, f"{row.mean:,.1f}", _error(row), *above, *shares])
     return table(f"Regret after {size}: its mean, its paired difference to the best, its parts", headings, cells)

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from syndicated._formatting import signed_number
 from syndicated.experiments.results import Result, interval
 from syndicated.types import Array
 
@@ -217,13 +218,7 @@ def weighed(sections: Sections) -> list[tuple[Claim, list[Evidence]]]:
 
 def signed(differences: Array) -> str:
     low, high = interval(differences)
-    return f"{number(differences.mean())} ({number(low)} to {number(high)})"
-
-
-def number(value: float) -> str:
-    """A number with its sign, which may be a minus, never -0."""
-    text = f"{value:+,.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+    return f"{signed_number(differences.mean())} ({signed_number(low)} to {signed_number(high)})"
 
 
 def ratio(more: float, less: float) -> str:

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from syndicated._formatting import ratio_number
 from syndicated.experiments.plots import METHODS, STYLE
-from syndicated.experiments.scoreboard.ratios import Ratio, World, number, overall
+from syndicated.experiments.scoreboard.ratios import Ratio, World, overall
 from syndicated.experiments.scoreboard.worlds import BASE, BEST_FIXED, OURS, RIVAL
 
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
@@ -112,7 +113,9 @@ def _draw(ax: Axes, row: Line, y: float) -> None:
             ax.plot([ratio.low, ratio.high], [y, y], color=style["color"], linewidth=width, solid_capstyle="butt")
         ax.plot([ratio.value], [y], linestyle="none", label=label, **style)
     if OURS in row.ratios:
-        ax.text(1.01, y, number(row.ratios[OURS].value), transform=ax.get_yaxis_transform(), va="center", color=_OWN)
+        ax.text(
+            1.01, y, ratio_number(row.ratios[OURS].value), transform=ax.get_yaxis_transform(), va="center", color=_OWN
+        )
 
 
 def _legend(figure: Figure, ax: Axes) -> None:

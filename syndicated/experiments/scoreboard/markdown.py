@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from syndicated._files import write
+from syndicated._formatting import ratio_number
 from syndicated.experiments.experiment import Experiment
 from syndicated.experiments.formatting import spec_text, time_text, versions
-from syndicated.experiments.scoreboard.ratios import Ratio, Standing, World, findings, number, overall, standings
+from syndicated.experiments.scoreboard.ratios import Ratio, Standing, World, findings, overall, standings
 from syndicated.experiments.scoreboard.worlds import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
 from syndicated.spec import Spec
 
@@ -91,17 +92,17 @@ def _cell(tuner: str, ratio: Ratio | None) -> str:
     if ratio is None:
         return "–"
     mark = {"better": "**", "worse": "*"}.get(ratio.verdict, "")
-    return f"{mark}{number(ratio.value)}{mark}" + (f" ({span(ratio)})" if tuner == OURS else "")
+    return f"{mark}{ratio_number(ratio.value)}{mark}" + (f" ({span(ratio)})" if tuner == OURS else "")
 
 
 def span(ratio: Ratio) -> str:
-    return f"{number(ratio.low)} to {number(ratio.high)}"
+    return f"{ratio_number(ratio.low)} to {ratio_number(ratio.high)}"
 
 
 def _bars(worlds: Sequence[World]) -> str:
     rows = []
     for found in findings(worlds):
-        where, worst = (found.worst[0], number(found.worst[1])) if found.worst else ("–", "–")
+        where, worst = (found.worst[0], ratio_number(found.worst[1])) if found.worst else ("–", "–")
         rows.append([found.bar.text, where, f"{found.bar.most:g}", worst, found.verdict])
     head = ["bar", "worst in", "at most", "measured", "verdict"]
     return f"## The bars for {OURS}\n\n{table(head, rows, texts=2)}"
@@ -129,7 +130,7 @@ def _line(world: World, line: Standing) -> list[str]:
 
 
 def _compared(ratio: Ratio | None) -> list[str]:
-    return [number(ratio.value), span(ratio), ratio.verdict] if ratio else ["–"] * 3
+    return [ratio_number(ratio.value), span(ratio), ratio.verdict] if ratio else ["–"] * 3
 
 
 def _ablations(worlds: Sequence[World]) -> str:
@@ -143,7 +144,7 @@ def _ablations(worlds: Sequence[World]) -> str:
 
 
 def _share(ratio: Ratio | None) -> str:
-    return f"{number(ratio.value)} ({span(ratio)})" if ratio else "–"
+    return f"{ratio_number(ratio.value)} ({span(ratio)})" if ratio else "–"
 
 
 def settings(experiments: Sequence[Experiment]) -> str:

@@ -71,15 +71,6 @@ class Standing:
     to_rival: Ratio | None
 
 
-def number(ratio: float) -> str:
-    """A ratio as text, to two digits at least.
-
-    >>> number(0.0512), number(0.256), number(12.345)
-    ('0.051', '0.26', '12.35')
-    """
-    return f"{ratio:.3f}" if ratio < 0.0995 else f"{ratio:,.2f}"
-
-
 def gather(group: str, experiment: Experiment, curves: Sequence[Curve]) -> World:
     """The curves of `experiment.tasks()` as a world of the board; of the fixed candidates the best in hindsight stays,
     the one with the least mean over these very repeats."""
