@@ -21,7 +21,7 @@ from syndicated.errors import InputError, SyndicatedError
 from syndicated.store import open_store
 
 if TYPE_CHECKING:
-    from syndicated.service.core.decisions import Engine
+    from syndicated.service.core.service import Service
 
 PREFIX = "SYNDICATED_"
 ADMIN_KEY = PREFIX + "ADMIN_KEY"
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         raise SyndicatedError(f'serving needs {", ".join(missing)}: pip install "syndicated[serve]"')
     import uvloop
 
-    from syndicated.service.core.decisions import Engine
+    from syndicated.service.core.service import Service
     from syndicated.service.http import logs
     from syndicated.service.http.endpoints import Limits
 
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     with _listen(options.host, options.port) as listening:
         store = open_store(address)
         try:
-            engine = Engine(store, limit=queue)
+            service = Service(store, limit=queue)
         except BaseException:
             store.close()
             raise
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
         gc.set_threshold(YOUNG)
         sys.setswitchinterval(SWITCH)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(engine, limits, listening, address))
+            runner.run(_serve(service, limits, listening, address))
 
 
 def default_store() -> Path:
@@ -106,7 +106,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise InputError(f"--host and --port must be free to listen at; {host}:{port}: {error.strerror}") from None
 
 
-async def _serve(engine: "Engine", limits: Any, listening: socket.socket, address: str) -> None:
+async def _serve(service: "Service", limits: Any, listening: socket.socket, address: str) -> None:
     import uvicorn
 
     from syndicated.service.http.app import App
@@ -121,13 +121,13 @@ async def _serve(engine: "Engine", limits: Any, listening: socket.socket, addres
                 asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
             yield
 
-    async def started(engine: "Engine") -> None:
-        secret = await first_key(engine, os.environ.get(ADMIN_KEY))
+    async def started(service: "Service") -> None:
+        secret = await first_key(service, os.environ.get(ADMIN_KEY))
         _announce(listening, address, secret)
 
     server = Server(
         uvicorn.Config(
-            App(engine, limits, started=started),
+            App(service, limits, started=started),
             http=Protocol,
             ws="none",
             lifespan="on",
@@ -142,19 +142,18 @@ async def _serve(engine: "Engine", limits: Any, listening: socket.socket, addres
         raise SyndicatedError("the service could not start; the lines above say why")
 
 
-async def first_key(engine: "Engine", given: str | None) -> str | None:
+async def first_key(service: "Service", given: str | None) -> str | None:
     """Let somebody in: by the key that was given, or by one made for the first start, whose secret is returned.
 
     A key that was given at an earlier start is no key any more once another one is.
     """
-    from syndicated.service.core.admin import replace_key
     from syndicated.service.core.messages import KeyRequest
 
     request = KeyRequest(name="first admin key" if given is None else ADMIN_KEY, scopes=["admin"])
     if given is not None:
-        await engine.submit(lambda batch: replace_key(batch, request, given), alone=True)
+        await service.admin.replace_key(request, given)
         return None
-    return None if engine.state.keys else (await engine.create_key("", request)).secret
+    return None if service.state.keys else (await service.admin.create_key("", request)).secret
 
 
 def _check_key(key: str | None) -> None:

@@ -11,16 +11,16 @@ import pytest
 from syndicated.cli import main
 from syndicated.cli.backup import backup, restore
 from syndicated.features.encoders import Arm
-from syndicated.service.core.decisions import Engine
 from syndicated.service.core.messages import (
     Create,
     DecideReply,
     DecideRequest,
     KeyRequest,
-    Problem,
     RewardRequest,
     Spec,
 )
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.service.http import auth
 from syndicated.store import Event, SQLite, Store, StoreError, open_store
@@ -28,22 +28,26 @@ from syndicated.store import Event, SQLite, Store, StoreError, open_store
 ARMS = [Arm("a", x=[1.0, 0.0]), Arm("b", x=[0.0, 1.0])]
 
 
-async def _create(engine: Engine) -> list[str]:
+async def _create(service: Service) -> list[str]:
     """A bandit, a key that works and one that was revoked; the keys' secrets."""
-    await engine.create("", Create(name="shop", spec=Spec(features={"kind": "vector", "dim": 2})))
-    keys = [await engine.create_key("", KeyRequest(name=name, scopes=["decide"])) for name in ("works", "revoked")]
-    await engine.revoke_key("", keys[1].id)
+    await service.admin.create("", Create(name="shop", spec=Spec(features={"kind": "vector", "dim": 2})))
+    keys = [
+        await service.admin.create_key("", KeyRequest(name=name, scopes=["decide"])) for name in ("works", "revoked")
+    ]
+    await service.admin.revoke_key("", keys[1].id)
     return [key.secret or "" for key in keys]
 
 
-async def _play(engine: Engine, event_id: str) -> DecideReply:
-    answer = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id=event_id))
-    await engine.reward("shop", RewardRequest(decision_id=answer.decision_id, reward=float(answer.arm == "a")))
+async def _play(service: Service, event_id: str) -> DecideReply:
+    answer = await service.decisions.decide("shop", DecideRequest(arms=list(ARMS), event_id=event_id))
+    await service.decisions.reward(
+        "shop", RewardRequest(decision_id=answer.decision_id, reward=float(answer.arm == "a"))
+    )
     return answer
 
 
 def _models(store: Store, *, whole: bool = False) -> list[bytes]:
-    return [snapshot.state for snapshot in State.of(store, whole=whole).snapshots(every=True)]
+    return [snapshot.state for snapshot in State.load(store, whole=whole).snapshots(every=True)]
 
 
 def _events(store: Store, upto: int) -> list[Event]:
@@ -61,26 +65,26 @@ def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
     secrets: list[str] = []
     answers: list[DecideReply] = []
 
-    async def write(engine: Engine, until: asyncio.Event) -> None:
+    async def write(service: Service, until: asyncio.Event) -> None:
         while not until.is_set():
-            answers.append(await _play(engine, f"visit {len(answers)}"))
+            answers.append(await _play(service, f"visit {len(answers)}"))
 
     async def serve() -> DecideReply:
-        engine = Engine(open_store(journal))
-        engine.start()
-        secrets.extend(await _create(engine))
-        open_ = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
-        await _play(engine, "before")
-        await engine.save_model("shop")
+        service = Service(open_store(journal))
+        service.start()
+        secrets.extend(await _create(service))
+        open_ = await service.decisions.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
+        await _play(service, "before")
+        await service.admin.save_model("shop")
         end = asyncio.Event()
-        writer = asyncio.create_task(write(engine, end))
+        writer = asyncio.create_task(write(service, end))
         while not answers:
             await asyncio.sleep(0)
         await asyncio.to_thread(backup, journal, file)
         end.set()
         await writer
-        await _play(engine, "after")
-        await engine.stop()
+        await _play(service, "after")
+        await service.stop()
         return open_
 
     open_ = asyncio.run(serve())
@@ -95,16 +99,16 @@ def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
         assert _models(store) == _models(store, whole=True)
 
     async def go_on() -> None:
-        engine = Engine(open_store(other))
-        engine.start()
-        assert auth.check(engine, secrets[0], "decide").name == "works"
+        service = Service(open_store(other))
+        service.start()
+        assert auth.check(service, secrets[0], "decide").name == "works"
         with pytest.raises(Problem, match="valid key"):
-            auth.check(engine, secrets[1], "decide")
-        again = await engine.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
+            auth.check(service, secrets[1], "decide")
+        again = await service.decisions.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
         assert (again.decision_id, again.repeated) == (open_.decision_id, True)
-        reply = await engine.reward("shop", RewardRequest(decision_id=open_.decision_id, reward=1.0))
+        reply = await service.decisions.reward("shop", RewardRequest(decision_id=open_.decision_id, reward=1.0))
         assert reply.outcome == "learned"
-        await engine.stop()
+        await service.stop()
 
     asyncio.run(go_on())
 
@@ -115,12 +119,12 @@ def journal(tmp_path: Path) -> Path:
     file = tmp_path / "journal.db"
 
     async def serve() -> None:
-        engine = Engine(SQLite(file))
-        engine.start()
-        await _create(engine)
+        service = Service(SQLite(file))
+        service.start()
+        await _create(service)
         for k in range(5):
-            await _play(engine, str(k))
-        await engine.stop()
+            await _play(service, str(k))
+        await service.stop()
 
     asyncio.run(serve())
     return file

@@ -141,7 +141,7 @@ def test_a_terminal_has_the_last_line_once(
 
 
 def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = server.app.engine.limit
+    limit = server.app.service.group_commit.limit
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(wire, "FIRST", 1e-4)
@@ -149,13 +149,13 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
             real = simulate.Tally.add
 
             def add(tally: simulate.Tally, *args: object) -> None:
-                server.app.engine.limit = 0
+                server.app.service.group_commit.limit = 0
                 real(tally, *args)  # type: ignore[arg-type]
 
             patch.setattr(simulate.Tally, "add", add)
             assert _simulate(server, "--bandit gone --rounds 5 --delay 4") == 2
     finally:
-        server.app.engine.limit = limit
+        server.app.service.group_commit.limit = limit
     assert (
         capsys.readouterr().err.splitlines()[-1].startswith("syndicated: the service does not answer any more, after 1")
     )

@@ -212,7 +212,7 @@ def check(address: str, callers: Callers) -> bytes:
     """Nothing that was acknowledged is lost or doubled, and snapshots with a tail are the whole log, to the bit; the
     model that the log makes."""
     with closing(open_store(address, read_only=True)) as store:
-        state, whole = State.of(store), State.of(store, whole=True)
+        state, whole = State.load(store), State.load(store, whole=True)
         assert contents(state) == contents(whole)
         decided: dict[str, int] = {}
         learned: dict[int, list[float]] = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import uvicorn
 
-from syndicated.service.core.decisions import Engine
 from syndicated.service.core.messages import KeyRequest
+from syndicated.service.core.service import Service as Core
 from syndicated.service.http.app import App
 from syndicated.service.http.uvicorn_protocol import Protocol
 from syndicated.store import SQLite
@@ -20,15 +20,15 @@ class Service(uvicorn.Server):
     """The service of a journal, its address and an admin key."""
 
     def __init__(self, file: Path) -> None:
-        self.app = App(Engine(SQLite(file)), started=self._make_key)
+        self.app = App(Core(SQLite(file)), started=self._make_key)
         super().__init__(uvicorn.Config(self.app, http=Protocol, ws="none", lifespan="on", log_config=None))
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.key = ""
         self.up = threading.Event()
 
-    async def _make_key(self, engine: Engine) -> None:
-        self.key = (await engine.create_key("", KeyRequest(name="tests", scopes=["admin"]))).secret or ""
+    async def _make_key(self, service: Core) -> None:
+        self.key = (await service.admin.create_key("", KeyRequest(name="tests", scopes=["admin"]))).secret or ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

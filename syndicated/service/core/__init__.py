@@ -1,1 +1,1 @@
-"""From the log to the state, and from requests to events. Imports no web framework."""
+"""The service without its HTTP: it knows the log and the library, and no web framework."""

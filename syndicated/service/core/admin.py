@@ -1,4 +1,4 @@
-"""What administrators ask for: bandits, arms, models, keys, the log. Each is an event that says who asked."""
+"""What administrators ask for: bandits, arms, models, keys, the log. Each change is an event that says who asked."""
 
 import asyncio
 import secrets
@@ -10,199 +10,234 @@ import msgspec
 from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.features.encoders import Arm
-from syndicated.service.core.bandit import Bandit, make
+from syndicated.service.core import log_lines
+from syndicated.service.core.bandit import Bandit, build_parts
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.group_commit import Runner, T
-from syndicated.service.core.messages import (
-    BanditReply,
-    Create,
-    KeyReply,
-    KeyRequest,
-    ModelReply,
-    Problem,
-    Spec,
-    explained,
-)
-from syndicated.service.core.state import ADMIN, SERVICE, State, hash_key
+from syndicated.service.core.group_commit import GroupCommit, T
+from syndicated.service.core.messages import BanditReply, Create, KeyReply, KeyRequest, ModelReply, Spec
+from syndicated.service.core.problems import Problem, explained
+from syndicated.service.core.records import Key
+from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event
 
 
-class Administration(Runner):
-    """Requests that run alone, between two batches."""
+class Admin:
+    """Requests of administrators and readers: each is exclusive, a batch of its own."""
+
+    def __init__(self, group_commit: GroupCommit) -> None:
+        self._group_commit = group_commit
+
+    def _submit(self, run: Callable[[Batch], T]) -> "asyncio.Future[T]":
+        return self._group_commit.submit(run, exclusive=True)
+
+    # bandits and their arms
 
     def create(self, actor: str, request: Create) -> "asyncio.Future[BanditReply]":
         def run(batch: Batch) -> BanditReply:
-            if request.name in self.state.names:
+            if request.name in batch.state.names:
                 raise Problem(409, "exists", f"a bandit must have a name of its own; there is a {request.name!r}")
-            make(request.spec)
+            build_parts(request.spec)
             body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
-            event = batch.add(SERVICE, "create", body)
-            return describe(Bandit(event.seq, request.name, request.spec, event.seq))
+            event = batch.add(SERVICE_ID, "create", body)
+            return _bandit_reply(Bandit(event.seq, request.name, request.spec, event.seq))
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> "asyncio.Future[BanditReply]":
         def run(batch: Batch) -> BanditReply:
-            bandit = self.bandit(name)
+            bandit = batch.state.bandit(name)
             spec = _convert(msgspec.to_builtins(bandit.spec) | dict(changes), Spec)
-            encoder, _ = make(spec)
+            encoder, _ = build_parts(spec)
             for arm in bandit.arms.values():
                 encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
             body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
-            event = batch.add(SERVICE, "configure", body)
-            after = Bandit.of(bandit.snapshot())
+            event = batch.add(SERVICE_ID, "configure", body)
+            after = Bandit.from_snapshot(bandit.snapshot())
             after.configure(spec, event.seq)
-            return describe(after)
+            return _bandit_reply(after)
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def retire(self, actor: str, name: str) -> "asyncio.Future[None]":
         def run(batch: Batch) -> None:
-            batch.add(SERVICE, "retire", {"actor": actor, "bandit": self.bandit(name).id})
+            batch.add(SERVICE_ID, "retire", {"actor": actor, "bandit": batch.state.bandit(name).id})
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def put_arms(self, actor: str, name: str, arms: Sequence[Arm]) -> "asyncio.Future[int]":
         def run(batch: Batch) -> int:
-            bandit = self.bandit(name)
+            bandit = batch.state.bandit(name)
             for k, arm in enumerate(arms):
                 bandit.encoder.prepare(arm, f"arms[{k}]")
             body = {"actor": actor, "bandit": bandit.id, "arms": msgspec.to_builtins(list(arms))}
-            batch.add(SERVICE, "arms", body)
+            batch.add(SERVICE_ID, "arms", body)
             return len(bandit.arms.keys() | {arm.id for arm in arms})
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def drop_arm(self, actor: str, name: str, arm: str) -> "asyncio.Future[None]":
         def run(batch: Batch) -> None:
-            bandit = self.bandit(name)
+            bandit = batch.state.bandit(name)
             if arm not in bandit.arms:
                 raise Problem(404, "unknown-arm", f"this bandit has no registered arm {shorten(arm)}")
-            batch.add(SERVICE, "drop", {"actor": actor, "bandit": bandit.id, "arm": arm})
+            batch.add(SERVICE_ID, "drop", {"actor": actor, "bandit": bandit.id, "arm": arm})
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
+
+    def bandits(self) -> "asyncio.Future[list[BanditReply]]":
+        return self._submit(lambda batch: [_bandit_reply(bandit) for bandit in batch.state.bandits.values()])
+
+    def bandit(self, name: str) -> "asyncio.Future[BanditReply]":
+        return self._submit(lambda batch: _bandit_reply(batch.state.bandit(name)))
+
+    def arms(self, name: str) -> "asyncio.Future[list[Arm]]":
+        return self._submit(lambda batch: list(batch.state.bandit(name).arms.values()))
+
+    # keys
+
+    def keys(self) -> "asyncio.Future[list[KeyReply]]":
+        """All keys, the oldest first."""
+        return self._submit(
+            lambda batch: [_key_reply(key) for key in sorted(batch.state.keys.values(), key=lambda key: key.created)]
+        )
 
     def create_key(self, actor: str, request: KeyRequest) -> "asyncio.Future[KeyReply]":
         secret = f"syn_{secrets.token_urlsafe(32)}"
-        return self.submit(lambda batch: add_key(batch, actor, request, secret), alone=True)
+        return self._submit(lambda batch: _add_key(batch, actor, request, secret))
 
     def revoke_key(self, actor: str, id_: str) -> "asyncio.Future[KeyReply]":
         def run(batch: Batch) -> KeyReply:
-            if id_ not in self.state.keys:
+            if id_ not in batch.state.keys:
                 raise Problem(404, "unknown-key", f"there is no key {shorten(id_)}")
-            return _revoke(batch, actor, self.state.keys[id_])
+            return _revoke(batch, actor, batch.state.keys[id_])
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
+
+    def replace_key(self, request: KeyRequest, secret: str) -> "asyncio.Future[None]":
+        """Accept this secret as the only key of that name: earlier ones are revoked."""
+
+        def run(batch: Batch) -> None:
+            hash_ = hash_key(secret)
+            for known, key in batch.state.by_hash.items():
+                if key.name == request.name and known != hash_:
+                    _revoke(batch, "", key)
+            if hash_ not in batch.state.by_hash:
+                _add_key(batch, "", request, secret)
+
+        return self._submit(run)
+
+    # models
 
     def models(self, name: str) -> "asyncio.Future[list[ModelReply]]":
         def run(batch: Batch) -> list[ModelReply]:
-            saved = self.store.snapshots(self.bandit(name).id)
+            saved = batch.store.snapshots(batch.state.bandit(name).id)
             return [ModelReply(version=s.seq, at=s.at, bytes=len(s.state)) for s in saved]
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def save_model(self, name: str) -> "asyncio.Future[ModelReply]":
-        """Keep the model as it is now, to roll back to it later."""
+        """Save the model as it is now, to roll back to it later."""
 
         def run(batch: Batch) -> ModelReply:
-            self.bandit(name)
-            self.keep_models(batch)
-            newest = self.store.snapshots(self.bandit(name).id)[0]
+            batch.state.bandit(name)
+            self._group_commit.save_snapshots(batch)
+            newest = batch.store.snapshots(batch.state.bandit(name).id)[0]
             return ModelReply(version=newest.seq, at=newest.at, bytes=len(newest.state))
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def model(self, name: str, version: int | None = None) -> "asyncio.Future[bytes]":
-        """The agent's state, as it is now or in a kept model."""
-        return self.submit(lambda batch: self._model(name, version), alone=True)
-
-    def _model(self, name: str, version: int | None) -> bytes:
-        bandit = self.bandit(name)
-        if version is None:
-            return bandit.agent.state()
-        for snapshot in self.store.snapshots(bandit.id):
-            if snapshot.seq == version:
-                return Bandit.of(snapshot.state).agent.state()
-        raise Problem(404, "unknown-model", f"this bandit has no model {version}")
+        """The agent's state, as it is now or in a saved model."""
+        return self._submit(lambda batch: _model(batch, name, version))
 
     def load_model(self, actor: str, name: str, model: bytes | int) -> "asyncio.Future[BanditReply]":
-        """Go on from a model: the content of a file, or the version of a kept one (a roll-back)."""
+        """Go on from a model: the content of a file, or the version of a saved one (a roll-back)."""
 
         def run(batch: Batch) -> BanditReply:
-            bandit = self.bandit(name)
-            data = self._model(name, model) if isinstance(model, int) else model
-            _, agent = make(bandit.spec)
+            bandit = batch.state.bandit(name)
+            data = _model(batch, name, model) if isinstance(model, int) else model
+            _, agent = build_parts(bandit.spec)
             agent.restore(data)
-            event = batch.add(SERVICE, "load", {"actor": actor, "bandit": bandit.id, "model": data})
-            after = Bandit.of(bandit.snapshot())
+            event = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": data})
+            after = Bandit.from_snapshot(bandit.snapshot())
             after.load(data, event.seq)
-            return describe(after)
+            return _bandit_reply(after)
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
+
+    # the log
 
     def erase(self, actor: str, subject: str) -> "asyncio.Future[int]":
         """Empty what the log has about a subject. What was learned from it stays learned."""
 
         def run(batch: Batch) -> int:
-            self.keep_models(batch, every=True)
-            count = self.store.erase(subject)
-            batch.then.append(self.state.forget)
-            batch.add(SERVICE, "erase", {"actor": actor, "count": count})
+            self._group_commit.save_snapshots(batch, every=True)
+            count = batch.store.erase(subject)
+            batch.on_commit.append(batch.state.forget_records)
+            batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
             return count
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
     def audit(self, limit: int) -> "asyncio.Future[list[Event]]":
-        return self.submit(lambda batch: self.store.recent(SERVICE, ADMIN, limit), alone=True)
+        return self._submit(lambda batch: batch.store.recent(SERVICE_ID, AUDIT_KINDS, limit))
 
     def latest(self, name: str, limit: int) -> "asyncio.Future[list[Event]]":
         """The latest decisions."""
-        return self.submit(lambda batch: self.store.recent(self.bandit(name).id, ["decide"], limit), alone=True)
+        return self._submit(lambda batch: batch.store.recent(batch.state.bandit(name).id, ["decide"], limit))
 
     def export(self, name: str, after: int, limit: int) -> "asyncio.Future[list[Event]]":
-        """Events of a bandit behind a sequence number, in their order."""
+        """The events of a bandit after a sequence number, in order."""
 
         def run(batch: Batch) -> list[Event]:
-            found = self.store.after(after, self.bandit(name).id)
+            found = batch.store.after(after, batch.state.bandit(name).id)
             return [event for (event, _), _ in zip(found, range(limit), strict=False)]
 
-        return self.submit(run, alone=True)
+        return self._submit(run)
 
-    def look(self, view: Callable[[State], T]) -> "asyncio.Future[T]":
-        """What a reader makes of the state, between two batches."""
-        return self.submit(lambda batch: view(self.state), alone=True)
+    def import_log(
+        self, actor: str, name: str, lines: Sequence[log_lines.LogLine]
+    ) -> "asyncio.Future[log_lines.Imported]":
+        """Import the lines of another bandit's log, of the same spec, into one that has decided nothing."""
 
-    def bandit(self, name: str) -> Bandit:
-        bandit = self.state.names.get(name)
-        if bandit is None:
-            raise Problem(404, "unknown-bandit", f"there is no bandit {shorten(name)}")
-        return bandit
+        def run(batch: Batch) -> log_lines.Imported:
+            bandit = batch.state.bandit(name)
+            counts = log_lines.import_lines(batch, bandit, lines)
+            batch.add(SERVICE_ID, "import", {"actor": actor, "bandit": bandit.id, "count": counts.imported})
+            return counts
 
-
-def add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:
-    """Within a batch: take in a key; of its secret the journal gets the hash alone."""
-    key = KeyReply(id=secrets.token_hex(4), name=request.name, scopes=sorted(set(request.scopes)), created=batch.now)
-    batch.add(SERVICE, "key", {"actor": actor, "key": msgspec.to_builtins(key), "hash": hash_key(secret)})
-    return msgspec.structs.replace(key, secret=secret)
+        return self._submit(run)
 
 
-def replace_key(batch: Batch, request: KeyRequest, secret: str) -> None:
-    """Within a batch: let this secret in, and of the keys of that name no other."""
-    hash_ = hash_key(secret)
-    for known, key in batch.state.by_hash.items():
-        if key.name == request.name and known != hash_:
-            _revoke(batch, "", key)
-    if hash_ not in batch.state.by_hash:
-        add_key(batch, "", request, secret)
+def _model(batch: Batch, name: str, version: int | None) -> bytes:
+    bandit = batch.state.bandit(name)
+    if version is None:
+        return bandit.agent.state()
+    for snapshot in batch.store.snapshots(bandit.id):
+        if snapshot.seq == version:
+            return Bandit.from_snapshot(snapshot.state).agent.state()
+    raise Problem(404, "unknown-model", f"this bandit has no model {version}")
 
 
-def _revoke(batch: Batch, actor: str, key: KeyReply) -> KeyReply:
+def _add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:
+    """Add a key; of its secret the journal gets the hash alone."""
+    key = Key(id=secrets.token_hex(4), name=request.name, scopes=sorted(set(request.scopes)), created=batch.now)
+    batch.add(SERVICE_ID, "key", {"actor": actor, "key": msgspec.to_builtins(key), "hash": hash_key(secret)})
+    return _key_reply(key, secret)
+
+
+def _revoke(batch: Batch, actor: str, key: Key) -> KeyReply:
     revoked = msgspec.structs.replace(key, revoked=True)
-    batch.add(SERVICE, "revoke", {"actor": actor, "key": msgspec.to_builtins(revoked)})
-    return revoked
+    batch.add(SERVICE_ID, "revoke", {"actor": actor, "key": msgspec.to_builtins(revoked)})
+    return _key_reply(revoked)
 
 
-def describe(bandit: Bandit) -> BanditReply:
+def _key_reply(key: Key, secret: str | None = None) -> KeyReply:
+    """A key as the API shows it; with its secret once, when it is made."""
+    return KeyReply(**msgspec.structs.asdict(key), secret=secret)
+
+
+def _bandit_reply(bandit: Bandit) -> BanditReply:
     """A bandit as the API shows it."""
     return BanditReply(
         name=bandit.name,

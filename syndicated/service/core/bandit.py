@@ -1,13 +1,13 @@
 """One bandit of the service: its spec, its arms, its agent, and how the log's events change them.
 
-`propose` looks and changes nothing; `fold` changes, and does so by what stands in the event alone: no clock, no other
-draw. So whoever folds the same events in the same order has the same bandit, to the bit.
+`propose` reads and changes nothing. Everything under "what changes a bandit" is called by `State.fold` alone, and uses
+only what stands in the event: no clock, no other draw. So whoever folds the same events in the same order has the same
+bandit, to the bit.
 """
 
 import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -21,20 +21,21 @@ from syndicated.errors import InputError
 from syndicated.features.encoders import Arm, Encoder
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.service.core.arms import Offer, Shelf
+from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
-from syndicated.service.core.messages import By, ChoiceRecord, Decided, DecideRequest, Spec, TopArm
+from syndicated.service.core.messages import By, DecideRequest, Spec
+from syndicated.service.core.records import COUNTED, Decided, Record, TopArm, decode, from_choice, to_decision
 from syndicated.spec import build
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
 from syndicated.survey import Survey, leaders
 from syndicated.tuners import TUNERS
-from syndicated.types import Choice, Decision
+from syndicated.types import Choice
 
-AGENT = ("policy", "tuner", "space", "features", "seed")  # the parts of a spec whose change starts a new epoch
-TOP = 3  # arms that a decision is explained by
-NO_DRAWS = (1.0, 1.0, 0.0)
-COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
+EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a change starts a new epoch
+TOP_ARMS = 3  # arms that a decision is explained by
+NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
+MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
 
 
 class Turn(NamedTuple):
@@ -51,79 +52,79 @@ class Bandit:
     def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
         self.id, self.name, self.retired = id_, name, False
         self.version = self.closed = epoch
-        self.scanned, self.behind, self.pruned = 0, False, -math.inf  # where this process stands with its chores
         self.lates = 0
         self._start(spec, epoch, ())
 
     def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm]) -> None:
         """Begin an epoch: an empty model of this spec."""
         self.spec, self.epoch = spec, epoch
-        encoder, self.agent = make(spec)
+        encoder, self.agent = build_parts(spec)
         self.agent.id = f"{self.id}.{epoch}"
-        self.shelf = Shelf(encoder, arms)
+        self.registered = RegisteredArms(encoder, arms)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
     # what changes a bandit
 
     def configure(self, spec: Spec, seq: int) -> None:
         """A new spec: a new epoch if the agent is another one."""
-        if any(getattr(spec, part) != getattr(self.spec, part) for part in AGENT):
+        if any(getattr(spec, part) != getattr(self.spec, part) for part in EPOCH_FIELDS):
             self.version = seq
             self._start(spec, seq, self.arms.values())
         self.spec = spec
 
     def put_arms(self, arms: Sequence[Arm]) -> None:
-        self.shelf = self.shelf.put(arms)
+        self.registered = self.registered.with_arms(arms)
 
     def drop_arm(self, arm: str) -> None:
-        self.shelf = self.shelf.drop(arm)
+        self.registered = self.registered.without_arm(arm)
 
     def load(self, model: bytes, seq: int) -> None:
         """Go on from a stored model of the same agent."""
         self.agent.restore(model)
         self.version = seq
 
-    def decided(self, event: Event, decided: Decided) -> None:
-        """Count a decision."""
+    def fold_decision(self, record: Record) -> None:
+        """Count a decision, and advance the agent if it was one of the agent's rounds."""
+        decided = record.decided
         if decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
-            self.agent.record(None if decided.choice is None else choice_in(decided.choice))
-        self.history.decided(event.at, decided, self.agent.tuner.probabilities)
+            self.agent.record(record.choice)
+        self.history.add_decision(record.event.at, decided, self.agent.tuner.probabilities)
 
-    def rewarded(self, event: Event, decided: Decided) -> None:
-        """Learn what an event about a decision says; the tuner is credited only with what the agent played itself."""
+    def fold_feedback(self, event: Event, record: Record) -> None:
+        """Learn what an event about a decision says: a reward, a late one, an activation, or a closed window."""
+        decided = record.decided
         self.lates += event.kind == "late"
         if event.kind == "close" and event.ref is not None:
             self.closed = max(self.closed, event.ref)
         if event.learn is None or decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
-            decision = _decision(decided, self.agent.id)
-            self.agent.absorb(decision if decided.by == "agent" else replace(decision, choice=None), event.learn)
+            self.agent.absorb(to_decision(record, self.agent.id), event.learn)
             self.version = event.seq
-        self.history.rewarded(decided.by, event.learn)
+        self.history.add_reward(decided.by, event.learn)
 
-    # what asks it
+    # what reads it
 
     @property
     def encoder(self) -> Encoder:
-        return self.shelf.encoder
+        return self.registered.encoder
 
     @property
     def arms(self) -> Mapping[str, Arm]:
-        return self.shelf.arms
+        return self.registered.arms
 
     def turn(self) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice)
 
-    def propose(self, request: DecideRequest, offer: Offer, turn: Turn) -> tuple[Decided, Turn]:
+    def propose(self, request: DecideRequest, arms: ArmTable, turn: Turn) -> tuple[Decided, Turn]:
         """The decision on a request, and where the next one stands."""
-        ids, X = offer.ids, offer.X
+        ids, X = arms.ids, arms.X
         spec, K = self.spec, len(ids)
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
-        common = self._common(request, offer)
+        common = self._common(request, arms)
         held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
         if spec.mode == "off" or held_out:
             place, chance = self._fall_back(ids, u[2])
@@ -148,30 +149,30 @@ class Bandit:
             propensity=chance,
             round=decision.round,
             params={name: float(value) for name, value in decision.params.items()},
-            choice=None if decision.choice is None else _record_of(decision.choice),
+            choice=None if decision.choice is None else from_choice(decision.choice),
             agrees=place == decision.arm,
             **self._why(ids, seen, place),
         )
         return decided, after
 
-    def _common(self, request: DecideRequest, offer: Offer) -> dict[str, Any]:
+    def _common(self, request: DecideRequest, arms: ArmTable) -> dict[str, Any]:
         """What is logged of a decision, whoever makes it."""
         spec = self.spec
         known = {
             "epoch": self.epoch,
             "version": self.version,
-            "count": len(offer.ids),
+            "count": len(arms.ids),
             "deferred": spec.deferred if request.deferred is None else request.deferred,
             "default": spec.default_reward,
         }
-        every = {"arms": offer.ids, "X": offer.X.tobytes(), "context": request.context} if spec.log == "all" else {}
+        every = {"arms": arms.ids, "X": arms.X.tobytes(), "context": request.context} if spec.log == "all" else {}
         return known | every
 
     def _why(self, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
         """Whether another arm was expected to give more, and the best arms as they were seen."""
         if seen.decision.choice is None:
             return {"explored": True}
-        greedy, *best = leaders(seen.scores, seen.bonus, TOP).tolist()
+        greedy, *best = leaders(seen.scores, seen.bonus, TOP_ARMS).tolist()
         if place not in best:
             best[-1] = place
         score, bonus = seen.scores.item, seen.bonus.item
@@ -196,20 +197,20 @@ class Bandit:
         """A reward within the bandit's range, or the policy's; a zero without a sign, which not every store keeps."""
         return check_number("a reward of this bandit", reward, *reward_range(self.spec, self.agent)) + 0.0
 
-    def collected(self, decided: Decided, rewards: Sequence[Event], activated: bool) -> float | None:
+    def collected(self, record: Record) -> float | None:
         """The reward of a decision whose window has closed; a sum is cut to the range of rewards."""
-        if decided.deferred and not activated:
+        if record.decided.deferred and not record.activated:
             return None
-        if not rewards:
-            return decided.default
-        values = [float(msgspec.msgpack.decode(event.body)["value"]) for event in rewards]
+        values = [float(decode(event.body)["value"]) for event in record.rewards("reward")]
+        if not values:
+            return record.decided.default
         low, high = reward_range(self.spec, self.agent)
         return min(max(sum(values), low), high) if self.spec.aggregate == "sum" else values[-1]
 
     # snapshots
 
     def snapshot(self) -> bytes:
-        """All of this as the content of a file."""
+        """The whole bandit as the content of a file."""
         head = {
             "id": self.id,
             "name": self.name,
@@ -225,7 +226,7 @@ class Bandit:
         return pack(head, {"history": self.history.rows(), "agent": np.frombuffer(self.agent.state(), np.uint8)})
 
     @classmethod
-    def of(cls, data: bytes) -> "Bandit":
+    def from_snapshot(cls, data: bytes) -> "Bandit":
         """The bandit that a snapshot is of."""
         head, arrays = unpack(data)
         bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
@@ -237,9 +238,9 @@ class Bandit:
         return bandit
 
     def alarms(self) -> list[str]:
-        """What its keeper should look at."""
+        """What its owner should look at."""
         found: list[str] = []
-        if self.history.learned < 1000:
+        if self.history.learned < MIN_ALARM_REWARDS:
             return found
         for axis, p in zip(self.agent.tuner.axes(), self.agent.tuner.probabilities(), strict=True):
             if len(p) < 2:
@@ -252,7 +253,7 @@ class Bandit:
         return found
 
 
-def make(spec: Spec) -> tuple[Encoder, Agent]:
+def build_parts(spec: Spec) -> tuple[Encoder, Agent]:
     """The encoder and the agent of a spec, which is refused if they cannot be."""
     encoder = Encoder.of(spec.features)
     for part in (spec.policy, spec.tuner):
@@ -300,19 +301,3 @@ def _share(seed: int, subject: str) -> float:
     """A number in [0, 1) that stays with a subject."""
     digest = blake2b(subject.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(16, "little"))
     return int.from_bytes(digest.digest(), "little") / 2**64
-
-
-def _record_of(choice: Choice) -> ChoiceRecord:
-    return ChoiceRecord(dict(choice.params), choice.index, choice.probability, choice.slot, choice.odds, choice.allies)
-
-
-def choice_in(kept: ChoiceRecord) -> Choice:
-    """The choice that a record is of."""
-    return Choice(kept.params, kept.index, kept.probability, kept.slot, kept.odds, kept.allies)
-
-
-def _decision(decided: Decided, agent: str) -> Decision:
-    """A decision as the agent takes it."""
-    choice = None if decided.choice is None else choice_in(decided.choice)
-    x = np.frombuffer(bytearray(decided.x))
-    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)

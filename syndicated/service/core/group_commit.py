@@ -1,13 +1,15 @@
-"""The runner: takes requests in batches, runs them, journals, and folds what was journalled.
+"""Group commit: requests run in batches, one transaction each, and are answered when their events are durable.
 
-    requests ─► queue ─► [ decide and judge ─► append, commit ─► fold into the state ] ─► replies
+    requests ─► queue ─► [ run: decide and judge ─► append, commit ─► fold into the state ] ─► replies
 
 Nothing is answered before it is durable, and the state changes by committed events alone: a batch that could not be
-committed has changed nothing. While one batch is being written the next one collects, so the cost of a commit is shared
-by all that came meanwhile. With a shared journal several engines take turns, and each folds what the others wrote.
+committed has changed nothing. While one batch is being written the next one collects, so requests that come together
+share the cost of a commit. With a shared journal several processes take turns, and each folds what the others wrote.
 
-Two threads take part, and never at the same time in one batch: the event loop's, which has the requests at hand, runs
-them and folds; another one waits for the journal, and does what may take long: requests that run alone.
+Two threads take part, and never at the same time in one batch. The event loop's thread owns the queue and the futures;
+it runs the requests and folds. The journal's thread is the only one that touches the store; it also runs exclusive
+requests whole, with their fold. `_loop` awaits each of its jobs, so the state has one user at a time and needs no lock.
+docs/service-internals.md has the whole protocol.
 """
 
 import asyncio
@@ -19,269 +21,108 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from syndicated.service.core.batch import Batch, Request
-from syndicated.service.core.messages import Problem
+from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import State
 from syndicated.store import Event, Store, StoreError
 
-LARGEST = 512  # requests of one batch
-SLICE = 0.01  # seconds of running after which the event loop has its turn
-POLL = 0.05  # seconds after which a shared journal is looked at, also if nobody called
-TICK = 1.0  # seconds between looks at what the clock asks for
-PATIENCE = 10.0  # seconds after which a batch hangs
-KEEP = 20  # models kept of a bandit
-SNAPSHOT = 20_000  # events between snapshots
-STOPPED = "the engine has stopped; another process, or this one started again, will answer"
+MAX_BATCH_REQUESTS = 512
+SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
+POLL_SECONDS = 0.05  # after which a shared journal is looked at, also if nobody notified
+TICK_SECONDS = 1.0  # between looks at what the clock asks for
+HANG_SECONDS = 10.0  # after which a batch counts as hanging
+KEPT_SNAPSHOTS = 20  # of each bandit
+EVENTS_PER_SNAPSHOT = 20_000
+STOPPED = "the service has stopped; another process, or this one started again, will answer"
 
 T = TypeVar("T")
 log = logging.getLogger("syndicated")
 
 
-class Runner:
+class Scheduled(Protocol):
+    """Work that the clock asks for. It is run between batches, each piece as an exclusive request."""
+
+    def due(self) -> Iterable[Callable[[Batch], Any]]: ...
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether there is more to do at once."""
+        ...
+
+
+class GroupCommit:
     """Runs what is submitted, in batches, on the state of a journal."""
 
     def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
         self.store, self.limit, self.clock = store, limit, clock
-        self.secret = store.secret
         with store.view():
-            self.state = State.of(store)
-        self.failed: BaseException | None = None
-        self.away = ""  # why the journal cannot be used, while it cannot
+            self.state = State.load(store)
+        self.failed: BaseException | None = None  # what ended the loop, if it was not `stop`
+        self.store_error = ""  # why the journal cannot be used, while it cannot
         self.waiting = 0  # requests that have no answer yet
-        self.staleness = 0.0  # seconds that the last event of another engine was old when it was folded here
-        self.counts: dict[str, int] = {"repeated": 0, "conflict": 0, "batches": 0, "events": 0, "overload": 0}
+        self.staleness = 0.0  # seconds: how old the last event of another process was when it was folded here
+        self.counts = {"batches": 0, "events": 0, "overload": 0}
         self._queue: deque[Request] = deque()
-        self._called = asyncio.Event()
-        self._snapped = self.state.snapped
-        self._begun = math.inf  # when the batch that is at work began
-        self._ticked = 0.0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._work: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._snapshot_seq = self.state.snapped
+        self._batch_began = math.inf  # when the batch at work began
+        self._last_tick = 0.0
+        self._journal_thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._task: asyncio.Task[None] | None = None
         self._ended = threading.Event()
 
-    # life
+    # start and stop
 
-    def start(self) -> None:
+    def start(self, scheduled: Scheduled) -> None:
         """Begin to work, for requests of the running event loop."""
         loop = asyncio.get_running_loop()
-        self._work = loop.create_task(self._go())
+        self._task = loop.create_task(self._loop(scheduled))
         if self.store.shared:
             threading.Thread(target=self._listen, args=(loop,), name="listener", daemon=True).start()
 
     async def stop(self) -> None:
         """Finish what is queued, take a snapshot, and end."""
         self._ended.set()
-        self._called.set()
-        if self._work is not None:
-            await self._work
-        self._thread.shutdown()
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+        self._journal_thread.shutdown()
         self.store.close()
 
     @property
     def ready(self) -> bool:
-        hangs = self.clock() - self._begun > PATIENCE
-        return self.failed is None and not self.away and not hangs and not self._ended.is_set()
+        hangs = self.clock() - self._batch_began > HANG_SECONDS
+        return self.failed is None and not self.store_error and not hangs and not self._ended.is_set()
 
-    async def _go(self) -> None:
+    async def _loop(self, scheduled: Scheduled) -> None:
         try:
             while self._queue or not self._ended.is_set():
-                await self._serve(await self._take())
-                await self._keep_time()
+                await self._serve(await self._next_batch())
+                await self._run_scheduled(scheduled)
             try:
-                await self._aside(self._run_alone, self.keep_models)
+                await self._on_journal_thread(self._run_exclusive, self.save_snapshots)
             except StoreError as error:
                 log.warning("the last snapshot could not be taken, the next start will replay: %s", error)
         except BaseException as error:
-            log.exception("the engine has stopped")
+            # A bug, not the journal: `_serve` takes StoreErrors. The state may be half folded, so nothing is answered
+            # from it any more, and the health check tells whoever runs the process to start it again.
+            log.exception("the service has stopped")
             self.failed = error
-            self._answer(self._queue, [_stopped() for _ in self._queue])
+            self._resolve(self._queue, [_stopped() for _ in self._queue])
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Call when others have appended something."""
+        """Wake the loop when another process has appended something. Runs on a thread of its own."""
         while not self._ended.is_set():
             try:
-                self.store.wait(TICK)
+                self.store.wait(TICK_SECONDS)
             except StoreError:
-                self._ended.wait(TICK)
+                self._ended.wait(TICK_SECONDS)
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._called.set)
+                loop.call_soon_threadsafe(self._wake.set)
 
-    async def _take(self) -> list[Request]:
-        """The requests of the next batch, in their order; none if the clock or another engine called."""
-        if not self._queue and not self._ended.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL if self.store.shared else TICK):
-                    await self._called.wait()
-        self._called.clear()
-        requests: list[Request] = []
-        while self._queue and len(requests) < LARGEST:
-            if self._queue[0].alone and requests:
-                break
-            requests.append(self._queue.popleft())
-            if requests[-1].alone:
-                break
-        return requests
-
-    async def _serve(self, requests: Sequence[Request]) -> None:
-        """One batch, and its answers."""
-        self._begun = self.clock()
-        answers: Sequence[Any]
-        written = self.counts["events"]
-        try:
-            answers = await self._commit(requests)
-            if self.away:
-                if self.counts["events"] == written:
-                    await self._aside(self._try_to_write)
-                log.warning("the journal is back; it was away: %s", self.away)
-                self.away = ""
-        except StoreError as error:
-            if not self.away:
-                log.error("the journal is away: %s", error)
-            self.away = str(error)
-            answers = [Problem(503, "unavailable", str(error)) for _ in requests]
-        except BaseException:
-            self._answer(requests, [_stopped() for _ in requests])
-            raise
-        self._begun = math.inf
-        self._answer(requests, answers)
-
-    def _try_to_write(self) -> None:
-        """The journal was away, and can be read again; it is back when it can be written."""
-        with self.store.batch() as last:
-            self._follow(last)
-            self.store.touch()
-
-    def _answer(self, requests: Iterable[Request], answers: Sequence[Any]) -> None:
-        for request, answer in zip(requests, answers, strict=True):
-            future = request.future
-            if future is None:
-                continue
-            self.waiting -= 1
-            if future.done():
-                continue
-            if isinstance(answer, BaseException):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-    # batches
-
-    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
-        """Run requests in one transaction, fold what it appended, and give the answers."""
-        if not requests:
-            if self.store.shared:
-                await self._aside(self._look)
-            return ()
-        if requests[0].alone:
-            return [await self._aside(self._run_alone, requests[0].run)]
-        transaction = ExitStack()
-        early = self.store.shared or bool(self.away) or any(map(self._must_look_up, requests))
-        try:
-            if early:
-                batch = await self._aside(self._begin, transaction, requests)
-            else:
-                batch = Batch(self.state, self.store, self.clock())
-            answers = await self._run_all(requests, batch)
-            if early:
-                await self._aside(self._end, transaction, batch.events)
-            elif batch.events:
-                await self._aside(self.store.write, batch.events)
-        except BaseException as error:
-            await self._aside(transaction.__exit__, type(error), error, error.__traceback__)
-            raise
-        self._fold(batch)
-        return answers
-
-    def _must_look_up(self, request: Request) -> bool:
-        return bool(request.keys) or any(self.state.record(seq) is None for seq in request.refs)
-
-    def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
-        """Begin a transaction, fold what others appended before it, and look up what requests ask for."""
-        self._follow(transaction.enter_context(self.store.batch()))
-        batch = Batch(self.state, self.store, self.clock())
-        names = self.state.names
-        keys = [(names[name].id, key) for request in requests for name, key in request.keys if name in names]
-        batch.fetch([seq for request in requests for seq in request.refs], keys)
-        return batch
-
-    def _end(self, transaction: ExitStack, events: Sequence[Event]) -> None:
-        if events:
-            self.store.append(events)
-        transaction.close()
-
-    async def _run_all(self, requests: Sequence[Request], batch: Batch) -> list[Any]:
-        answers, end = [], time.perf_counter() + SLICE
-        for request in requests:
-            answers.append(batch.answer(request.run))
-            if time.perf_counter() > end:
-                await asyncio.sleep(0)
-                end = time.perf_counter() + SLICE
-        return answers
-
-    def _run_alone(self, run: Callable[[Batch], Any]) -> Any:
-        with self.store.batch() as last:
-            self._follow(last)
-            batch = Batch(self.state, self.store, self.clock())
-            answer = batch.answer(run)
-            if batch.events:
-                self.store.append(batch.events)
-        self._fold(batch)
-        return answer
-
-    def _fold(self, batch: Batch) -> None:
-        """Take in what a batch has committed."""
-        for act in batch.then:
-            act()
-        for event in batch.events:
-            self.state.fold(event, batch.record(event.seq if event.ref is None else event.ref))
-        self.counts["batches"] += 1
-        self.counts["events"] += len(batch.events)
-
-    def _look(self) -> None:
-        """See what others have appended, as it was at one moment."""
-        with self.store.view():
-            self._follow(self.store.last())
-
-    def _follow(self, last: int) -> None:
-        """Fold what others have appended."""
-        if last > self.state.seq:
-            if not self.state.follow(self.store):
-                self.state = State.of(self.store)
-            self.staleness = max(0.0, self.clock() - self.state.at)
-
-    async def _aside(self, run: Callable[..., T], *arguments: Any) -> T:
-        """Run something on the journal's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, run, *arguments)
-
-    # what is to be done now and then
-
-    async def _keep_time(self) -> None:
-        if self.state.seq - self._snapped >= SNAPSHOT:
-            await self._serve([Request(self.keep_models, None, alone=True)])
-        now = self.clock()
-        if now - self._ticked >= TICK:
-            self._ticked = now
-            for run in self.chores():
-                await self._serve([Request(run, None, alone=True)])
-            if not self.away and any(bandit.behind for bandit in self.state.bandits.values()):
-                self._ticked = -math.inf  # again after the next batch, which comes at once
-                self._called.set()
-
-    def chores(self) -> Iterable[Callable[[Batch], Any]]:
-        """What the clock asks for."""
-        return ()
-
-    def keep_models(self, batch: Batch, *, every: bool = False) -> None:
-        """Take a snapshot of what has changed since the last, or of everything."""
-        if every or self.state.seq > self._snapped:
-            self.store.save(self.state.snapshots(every=every), KEEP)
-            batch.then.append(self._kept)
-
-    def _kept(self) -> None:
-        self.state.changed.clear()
-        self._snapped = self.state.seq
+    # the queue
 
     def check_room(self) -> None:
         """Refuse what cannot be queued."""
@@ -296,15 +137,213 @@ class Runner:
         run: Callable[[Batch], T],
         refs: Sequence[int] = (),
         keys: Sequence[tuple[str, str]] = (),
-        alone: bool = False,
+        exclusive: bool = False,
     ) -> "asyncio.Future[T]":
-        """Queue something to run within a batch; a full queue is refused at once."""
+        """Queue something to run within a batch; the future has its answer once the batch is durable.
+
+        `refs` are decisions and `keys` pairs of a bandit's name and an event's key that `run` will look up. If the
+        queue is full this raises at once, so that the caller gets its 503 while there is time to try elsewhere.
+        """
         self.check_room()
         self.waiting += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(Request(run, future, refs, keys, alone))
-        self._called.set()
+        self._queue.append(Request(run, future, refs, keys, exclusive))
+        self._wake.set()
         return future
+
+    async def _next_batch(self) -> list[Request]:
+        """The requests of the next batch, in their order; none if the clock or another process woke the loop."""
+        if not self._queue and not self._ended.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS if self.store.shared else TICK_SECONDS):
+                    await self._wake.wait()
+        self._wake.clear()
+        requests: list[Request] = []
+        while self._queue and len(requests) < MAX_BATCH_REQUESTS:
+            if self._queue[0].exclusive and requests:
+                break
+            requests.append(self._queue.popleft())
+            if requests[-1].exclusive:
+                break
+        return requests
+
+    async def _serve(self, requests: Sequence[Request]) -> None:
+        """Run one batch, and answer its requests."""
+        self._batch_began = self.clock()
+        answers: Sequence[Any]
+        written = self.counts["events"]
+        try:
+            answers = await self._commit(requests)
+            if self.store_error:
+                # This batch may only have read, and a full disk can be read: `ready` must not come back before a write
+                # has succeeded. If it fails, the answers are dropped: they would have told of a store that works.
+                if self.counts["events"] == written:
+                    await self._on_journal_thread(self._check_writable)
+                log.warning("the journal is back; it was away: %s", self.store_error)
+                self.store_error = ""
+        except StoreError as error:
+            # Nothing of the batch was folded. It is not known whether it was committed: a connection may break after
+            # the commit and before its answer. Then the next batch finds the events in the log and folds them, and a
+            # caller that retries with the same event id gets the decision that was made.
+            if not self.store_error:
+                log.error("the journal is away: %s", error)
+            self.store_error = str(error)
+            answers = [Problem(503, "unavailable", str(error)) for _ in requests]
+        except BaseException:
+            self._resolve(requests, [_stopped() for _ in requests])
+            raise
+        self._batch_began = math.inf
+        self._resolve(requests, answers)
+
+    def _resolve(self, requests: Iterable[Request], answers: Sequence[Any]) -> None:
+        """Give every request its answer. On the event loop's thread, which owns the futures."""
+        for request, answer in zip(requests, answers, strict=True):
+            future = request.future
+            if future is None:
+                continue
+            self.waiting -= 1
+            if future.done():  # the caller has gone
+                continue
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+    # batches
+
+    async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
+        """Run requests in one transaction, fold what it appended, and give the answers.
+
+        There are four ways:
+        - no requests: see what other processes have appended;
+        - an exclusive request: all of it on the journal's thread, because it uses the store and may take long;
+        - requests that need nothing from a journal of our own: run at once, and one write at the end;
+        - all others: the transaction begins before they run, for looking up, and for folding what others appended.
+          In a shared journal this also holds the lock under which sequence numbers are given out.
+
+        Until `_fold` the state is as it was. So whatever raises before, the requests, the append or the commit, leaves
+        nothing to undo here; the store rolls the transaction back.
+        """
+        if not requests:
+            if self.store.shared:
+                await self._on_journal_thread(self._catch_up)
+            return ()
+        if requests[0].exclusive:
+            return [await self._on_journal_thread(self._run_exclusive, requests[0].run)]
+        transaction = ExitStack()
+        # After a failure too: the commit may have succeeded without our hearing of it, see `_serve`.
+        begin_first = self.store.shared or bool(self.store_error) or any(map(self._needs_lookup, requests))
+        try:
+            if begin_first:
+                batch = await self._on_journal_thread(self._begin, transaction, requests)
+            else:
+                batch = Batch(self.state, self.store, self.clock())
+            answers = await self._run_all(requests, batch)
+            if begin_first:
+                await self._on_journal_thread(self._end, transaction, batch.events)
+            elif batch.events:
+                await self._on_journal_thread(self.store.write, batch.events)
+        except BaseException as error:
+            await self._on_journal_thread(transaction.__exit__, type(error), error, error.__traceback__)
+            raise
+        self._fold(batch)
+        return answers
+
+    def _needs_lookup(self, request: Request) -> bool:
+        return bool(request.keys) or any(self.state.record(seq) is None for seq in request.refs)
+
+    def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
+        """Begin a transaction, fold what others appended before it, and look up what requests ask for."""
+        self._fold_others(transaction.enter_context(self.store.batch()))
+        batch = Batch(self.state, self.store, self.clock())
+        names = self.state.names
+        keys = [(names[name].id, key) for request in requests for name, key in request.keys if name in names]
+        batch.fetch([seq for request in requests for seq in request.refs], keys)
+        return batch
+
+    def _end(self, transaction: ExitStack, events: Sequence[Event]) -> None:
+        """Append and commit."""
+        if events:
+            self.store.append(events)
+        transaction.close()
+
+    async def _run_all(self, requests: Sequence[Request], batch: Batch) -> list[Any]:
+        """Run requests on the loop's thread, which has what they brought; new ones may come in between slices."""
+        answers, end = [], time.perf_counter() + SLICE_SECONDS
+        for request in requests:
+            answers.append(batch.answer(request.run))
+            if time.perf_counter() > end:
+                await asyncio.sleep(0)
+                end = time.perf_counter() + SLICE_SECONDS
+        return answers
+
+    def _run_exclusive(self, run: Callable[[Batch], Any]) -> Any:
+        """A batch of one request, from its transaction to its fold, on the journal's thread."""
+        with self.store.batch() as last:
+            self._fold_others(last)
+            batch = Batch(self.state, self.store, self.clock())
+            answer = batch.answer(run)
+            if batch.events:
+                self.store.append(batch.events)
+        self._fold(batch)
+        return answer
+
+    def _fold(self, batch: Batch) -> None:
+        """Take in what a batch has committed."""
+        for act in batch.on_commit:
+            act()
+        for event in batch.events:
+            self.state.fold(event, batch.record(event.seq if event.ref is None else event.ref))
+        self.counts["batches"] += 1
+        self.counts["events"] += len(batch.events)
+
+    def _catch_up(self) -> None:
+        """See what others have appended, as it was at one moment."""
+        with self.store.view():
+            self._fold_others(self.store.last())
+
+    def _fold_others(self, last: int) -> None:
+        """Fold what others have appended up to `last`."""
+        if last > self.state.seq:
+            if not self.state.follow(self.store):
+                self.state = State.load(self.store)
+            self.staleness = max(0.0, self.clock() - self.state.at)
+
+    def _check_writable(self) -> None:
+        """Write something that changes nothing: raises if the journal can be read and not written."""
+        with self.store.batch() as last:
+            self._fold_others(last)
+            self.store.touch()
+
+    async def _on_journal_thread(self, run: Callable[..., T], *arguments: Any) -> T:
+        """Run something on the journal's thread, and wait for it: the loop's thread serves connections meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._journal_thread, run, *arguments)
+
+    # what the clock asks for
+
+    async def _run_scheduled(self, scheduled: Scheduled) -> None:
+        if self.state.seq - self._snapshot_seq >= EVENTS_PER_SNAPSHOT:
+            await self._serve([Request(self.save_snapshots, None, exclusive=True)])
+        now = self.clock()
+        if now - self._last_tick >= TICK_SECONDS:
+            self._last_tick = now
+            for run in scheduled.due():
+                await self._serve([Request(run, None, exclusive=True)])
+            if scheduled.has_backlog and not self.store_error:
+                # More is due than one piece of work takes. It goes on after the next batch, so that requests have
+                # their turn in between; the batch comes at once, empty if nobody waits.
+                self._last_tick = -math.inf
+                self._wake.set()
+
+    def save_snapshots(self, batch: Batch, *, every: bool = False) -> None:
+        """Within an exclusive request: save snapshots of what has changed since the last, or of everything."""
+        if every or self.state.seq > self._snapshot_seq:
+            self.store.save(self.state.snapshots(every=every), KEPT_SNAPSHOTS)
+            batch.on_commit.append(self._snapshots_saved)
+
+    def _snapshots_saved(self) -> None:
+        self.state.changed.clear()
+        self._snapshot_seq = self.state.seq
 
 
 def _stopped() -> Problem:

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.service.core.messages import Decided
+from syndicated.service.core.records import Decided
 from syndicated.types import Array
 
-MOST = 400  # rows; when there are more, every second one goes and rows come half as often
-FIXED = 6  # columns before the probabilities: time, decisions, rewards, their sum, sum of squares, explored
+MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come half as often
+FIXED_COLUMNS = 6  # before the probabilities: time, decisions, rewards, their sum, sum of squares, explored
 
 
 class History:
-    """Counts of an epoch, and a row of them every so many decisions, with the probability of every candidate."""
+    """Counts of an epoch, and a table of them over time with the probability of every candidate."""
 
     def __init__(self, widths: Sequence[int]) -> None:
         self.widths = list(widths)
@@ -25,7 +25,7 @@ class History:
         self._stride = 1
         self._rows: list[list[float]] = []
 
-    def decided(self, at: float, decided: Decided, probabilities: Callable[[], Sequence[Array]]) -> None:
+    def add_decision(self, at: float, decided: Decided, probabilities: Callable[[], Sequence[Array]]) -> None:
         self.count += 1
         self.explored += decided.explored
         self.agreed += decided.by == "caller" and decided.agrees
@@ -33,11 +33,11 @@ class History:
         if self.count % self._stride == 0:
             row = [at, self.count, self.learned, self.total, self.squares, self.explored]
             self._rows.append(row + np.concatenate(probabilities()).tolist())
-            if len(self._rows) > MOST:
+            if len(self._rows) > MAX_ROWS:
                 self._rows = self._rows[1::2]
                 self._stride *= 2
 
-    def rewarded(self, by: str, reward: float) -> None:
+    def add_reward(self, by: str, reward: float) -> None:
         self.learned += 1
         self.total += reward
         self.squares += reward * reward
@@ -51,7 +51,7 @@ class History:
 
     def rows(self) -> Array:
         """(n, 6 + candidates): time, decisions, rewards, sum, sum of squares, explored, and the probabilities."""
-        return np.array(self._rows).reshape(len(self._rows), FIXED + sum(self.widths))
+        return np.array(self._rows).reshape(len(self._rows), FIXED_COLUMNS + sum(self.widths))
 
     def head(self) -> dict[str, Any]:
         names = ("count", "learned", "explored", "agreed", "total", "squares", "tallies")

@@ -1,6 +1,5 @@
-"""The log as lines of JSON: what a bandit's events are outside of the journal, and how they come back in."""
+"""The log as lines of JSON: how a bandit's events are exported, and how they are imported again."""
 
-import asyncio
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -11,22 +10,30 @@ from msgspec import Struct
 
 from syndicated._validation import check_arms, check_features, check_number, shorten
 from syndicated.errors import InputError
-from syndicated.service.core.bandit import COUNTED, Bandit, choice_in
+from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.decisions import Engine
-from syndicated.service.core.messages import By, ChoiceRecord, Decided, DecideRequest, Outcome, Problem, Text, TopArm
-from syndicated.service.core.state import SERVICE, Record, decode, encode
+from syndicated.service.core.messages import By, Outcome, Text
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import (
+    COUNTED,
+    ChoiceRecord,
+    Decided,
+    Record,
+    TopArm,
+    decode,
+    decode_decided,
+    encode,
+    to_choice,
+)
 from syndicated.store import Event
 
 Kind = Literal["decide", "reward", "late", "activate", "close"]
 
-_decided = msgspec.msgpack.Decoder(Decided)
 
+class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tuner's choice: the candidate and its probability on each axis, and which would have played the same arm.
 
-class Drawn(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tuner's choice: the candidate and its probability on each axis, and who would have played the same arm.
-
-    A probability is null if the tuner cannot tell it.
+    As `ChoiceRecord`, by names. A probability is null if the tuner cannot tell it.
     """
 
     params: dict[str, float]
@@ -37,8 +44,11 @@ class Drawn(Struct, frozen=True, kw_only=True, omit_defaults=True):
     allies: tuple[int, ...] = ()
 
 
-class Seen(Struct, frozen=True, kw_only=True):
-    """An arm as the decision saw it: the reward expected, the score, and what of it is exploration."""
+class ArmLine(Struct, frozen=True, kw_only=True):
+    """An arm as the decision saw it: the reward expected, the score, and the exploration in that score.
+
+    As `TopArm`, by names.
+    """
 
     arm: str
     predicted: float
@@ -73,12 +83,12 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     propensity: float | None = None
     round: int = 0
     params: dict[str, float] = {}
-    choice: Drawn | None = None
+    choice: ChoiceLine | None = None
     deferred: bool = False
     explored: bool = False
     agrees: bool = False
     default: float | None = None
-    top: list[Seen] = []
+    top: list[ArmLine] = []
     arms: list[str] | None = None
     X: list[list[float]] | None = None
     context: Any = None
@@ -102,21 +112,21 @@ class Imported(Struct, frozen=True, kw_only=True):
 _line = msgspec.json.Decoder(LogLine)
 
 
-def line_of(event: Event, bandit: str, decided: Decided | None = None) -> LogLine:
+def to_line(event: Event, bandit: str, decided: Decided | None = None) -> LogLine:
     """An event of the journal as a line."""
     own = {name: getattr(event, name) for name in ("seq", "kind", "at", "ref", "learn", "key", "subject")}
     body: dict[str, Any] = {}
     if event.kind == "decide" and event.body:
-        body = _fields(decided or _decided.decode(event.body))
+        body = _fields(decided or decode_decided(event.body))
     elif event.body:
         body = decode(event.body)
     return LogLine(bandit=bandit, **own, **body)
 
 
 def decision_reply(record: Record, bandit: str, id_: str) -> DecisionReply:
-    """A decision with all that was said about it."""
-    events = [line_of(event, bandit) for event in record.about]
-    return DecisionReply(decision_id=id_, decision=line_of(record.event, bandit, record.decided), events=events)
+    """A decision with the events about it."""
+    events = [to_line(event, bandit) for event in record.about]
+    return DecisionReply(decision_id=id_, decision=to_line(record.event, bandit, record.decided), events=events)
 
 
 def _fields(decided: Decided) -> dict[str, Any]:
@@ -125,8 +135,8 @@ def _fields(decided: Decided) -> dict[str, Any]:
     if decided.X is not None:
         fields["X"] = np.frombuffer(decided.X).reshape(decided.count, -1).tolist()
     if decided.choice is not None:
-        fields["choice"] = Drawn(**msgspec.structs.asdict(decided.choice))
-    fields["top"] = [Seen(**msgspec.structs.asdict(arm)) for arm in decided.top]
+        fields["choice"] = ChoiceLine(**msgspec.structs.asdict(decided.choice))
+    fields["top"] = [ArmLine(**msgspec.structs.asdict(arm)) for arm in decided.top]
     return fields
 
 
@@ -143,40 +153,30 @@ def parse(data: bytes) -> list[LogLine]:
     return lines
 
 
-def import_log(engine: Engine, actor: str, name: str, lines: Sequence[LogLine]) -> "asyncio.Future[Imported]":
-    """Take the events of another bandit's log, of the same spec, into one that has decided nothing.
+def import_lines(batch: Batch, bandit: Bandit, lines: Sequence[LogLine]) -> Imported:
+    """Append the events of another bandit's log, of the same spec, to one that has decided nothing.
 
     The decisions of the log's last epoch become decisions of this bandit's epoch, so that its model becomes the other
     one's, to the bit. Events whose decision is not in the log, or was erased, are left out.
     """
-
-    def run(batch: Batch) -> Imported:
-        bandit = engine.bandit(name)
-        if batch.turn(bandit).made or engine.store.recent(bandit.id, ["decide"], 1):
-            raise Problem(
-                409, "not-empty", f"a log can be imported only into a bandit without decisions; {name} has some"
-            )
-        events = _Arrivals(bandit, batch.state.seq + len(batch.events) + 1, batch.now).take(lines)
-        for event, decided in events:
-            if event.kind == "decide":
-                batch.decide(bandit.id, decided, DecideRequest(event_id=event.key, subject=event.subject))
-            else:
-                more = {name: getattr(event, name) for name in ("ref", "learn", "key", "subject")}
-                batch.add(bandit.id, event.kind, decode(event.body), **more)
-            batch.events[-1] = event
-        counts = Imported(imported=len(events), left_out=len(lines) - len(events))
-        batch.add(SERVICE, "import", {"actor": actor, "bandit": bandit.id, "count": counts.imported})
-        return counts
-
-    return engine.submit(run, alone=True)
+    if batch.turn(bandit).made or batch.store.recent(bandit.id, ["decide"], 1):
+        raise Problem(
+            409, "not-empty", f"a log can be imported only into a bandit without decisions; {bandit.name} has some"
+        )
+    records = _Importer(bandit, batch.state.seq + len(batch.events) + 1, batch.now).read(lines)
+    for event, decided in records:
+        batch.append(event)
+        if event.kind == "decide":
+            batch.remember(Record(event, decided))
+    return Imported(imported=len(records), left_out=len(lines) - len(records))
 
 
-class _Arrivals:
-    """Lines on their way to become events of a bandit, tried on a copy of it before they may."""
+class _Importer:
+    """Makes events of a bandit out of lines, and folds them into a copy of it first, to see whether they fit."""
 
     def __init__(self, bandit: Bandit, first: int, now: float) -> None:
         self._bandit, self._first, self._now = bandit, first, now
-        self._trial = Bandit.of(bandit.snapshot())
+        self._trial = Bandit.from_snapshot(bandit.snapshot())
         policy = bandit.agent.policy
         self._params = policy.theory(policy.warmup, bandit.agent.tuner.points[0]).keys()
         self._decided: dict[int, tuple[int, Decided]] = {}
@@ -184,12 +184,12 @@ class _Arrivals:
         self._keys: set[str] = set()
         self._events: list[tuple[Event, Decided]] = []
 
-    def take(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided]]:
+    def read(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided]]:
         """The events and their decisions."""
         last = max((line.epoch for line in lines if line.epoch is not None), default=0)
         for number, line in enumerate(lines, 1):
             try:
-                self._take(line, last)
+                self._read(line, last)
             except InputError as error:
                 raise InputError(f"line {number}, the event {line.seq}, does not fit this bandit: {error}") from None
             except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.ValidationError):
@@ -198,7 +198,7 @@ class _Arrivals:
                 ) from None
         return self._events
 
-    def _take(self, line: LogLine, last: int) -> None:
+    def _read(self, line: LogLine, last: int) -> None:
         seq = self._first + len(self._events)
         own = Event(
             seq,
@@ -214,13 +214,13 @@ class _Arrivals:
             decided = self._decision(line, self._bandit.epoch if line.epoch == last else 0)
             self._decided[line.seq] = seq, decided
             event = own._replace(body=encode(decided))
-            self._trial.decided(event, decided)
+            self._trial.fold_decision(Record(event, decided))
         else:
             if line.ref not in self._decided:
                 return
             ref, decided = self._decided[line.ref]
-            event = own._replace(ref=ref, learn=self._reward(line), body=encode(_said(line)))
-            self._trial.rewarded(event, decided)
+            event = own._replace(ref=ref, learn=self._reward(line), body=encode(_body_of(line)))
+            self._trial.fold_feedback(event, Record(own, decided))
         if line.key is not None:
             if line.key in self._keys:
                 raise InputError(f"key must be one that no other event has; got {shorten(line.key)}")
@@ -249,11 +249,11 @@ class _Arrivals:
             "X": None
             if line.X is None
             else _floats("X", line.X, line.count, self._bandit.encoder.dim if epoch else None),
-            "choice": None if choice is None else _record(choice),
+            "choice": None if choice is None else _choice_record(choice),
             "top": tuple(TopArm(**msgspec.structs.asdict(arm)) for arm in line.top),
         }
         decided = Decided(**fields)
-        _decided.decode(encode(decided))
+        decode_decided(encode(decided))
         if epoch:
             self._check(decided)
         return decided
@@ -274,7 +274,7 @@ class _Arrivals:
             raise InputError("choice must be there, since the agent decided")
         if choice is not None:
             agent.policy.check(choice.params)
-            if not agent.tuner.could_draw(choice_in(choice)):
+            if not agent.tuner.could_draw(to_choice(choice)):
                 raise InputError("choice must be one that the tuner can make")
 
 
@@ -287,11 +287,11 @@ def _floats(what: str, rows: Any, count: int | None, dim: int | None) -> bytes:
     return X.tobytes()
 
 
-def _record(choice: Drawn) -> ChoiceRecord:
+def _choice_record(choice: ChoiceLine) -> ChoiceRecord:
     fields = msgspec.structs.asdict(choice)
     fields["probability"] = tuple(math.nan if p is None else p for p in choice.probability)
     return ChoiceRecord(**fields)
 
 
-def _said(line: LogLine) -> dict[str, Any]:
+def _body_of(line: LogLine) -> dict[str, Any]:
     return {"value": line.value, "outcome": line.outcome} if line.kind in ("reward", "late") else {}

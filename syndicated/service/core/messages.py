@@ -1,16 +1,13 @@
-"""What crosses the service's boundary: these structs check requests, and OpenAPI is made from them.
+"""Requests and replies. These structs check what comes in, and the OpenAPI document is made from them.
 
-Those of the hot routes are out of the garbage collector's sight (`gc=False`): they come by thousands a second and have
-no cycles.
+Those of the hot routes are not tracked by the garbage collector (`gc=False`): thousands come a second, and they have no
+cycles.
 """
 
-import re
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct, field
 
-from syndicated.errors import SyndicatedError
 from syndicated.features.encoders import Arm
 
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
@@ -22,42 +19,11 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 Scope = Literal["decide", "reward", "read", "admin"]
 Outcome = Literal["learned", "counted", "collected", "held", "activated", "late", "repeated"]
-_PLACE = re.compile(r" - at `\$(\S*)`$")
-_STEP = re.compile(r"\.(\w+)|\[[^]]*\]")
 By = Literal["agent", "warmup", "floor", "holdout", "fallback", "caller"]
 
 
-class Problem(SyndicatedError):
-    """A request that is not carried out: the status, what kind of problem it is, and what must hold and what came."""
-
-    def __init__(self, status: int, kind: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.kind, self.detail = status, kind, detail
-
-
-def explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """What does not fit a type, and, where one of a few words or a name is wanted, what does."""
-    text = str(error)
-    said = _PLACE.search(text)
-    wanted: Any = msgspec.inspect.type_info(kind)
-    for name in _STEP.findall(said[1]) if said else ():
-        wanted = _within(wanted, name)
-    if text.startswith("Invalid enum value") and isinstance(wanted, msgspec.inspect.LiteralType):
-        return f"{text}; it must be one of {', '.join(map(str, wanted.values))}"
-    if said and "matching regex" in text and isinstance(wanted, msgspec.inspect.Metadata):
-        return f"Expected {(wanted.extra_json_schema or {}).get('description')}{said[0]}"
-    return text
-
-
-def _within(kind: Any, name: str) -> Any:
-    """The type of a field of a struct, or of what a list has; None where it is not known."""
-    if isinstance(kind, msgspec.inspect.StructType):
-        return next((field.type for field in kind.fields if field.encode_name == name), None)
-    return kind.item_type if isinstance(kind, msgspec.inspect.ListType) else None
-
-
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What comes from outside has no field that nobody reads."""
+    """A request: fields that are not known are refused."""
 
 
 class Spec(Strict, frozen=True):
@@ -182,47 +148,3 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     version: int
     at: float
     bytes: int
-
-
-class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
-    """A tuner's choice, in the log."""
-
-    params: dict[str, float]
-    index: tuple[int, ...] = ()
-    probability: tuple[float, ...] = ()
-    slot: int = 0
-    odds: tuple[float, ...] = ()
-    allies: tuple[int, ...] = ()
-
-
-class TopArm(Struct, frozen=True, array_like=True, gc=False):
-    """Why an arm stood where it stood: what it was expected to give, its score, and how much of that is exploration."""
-
-    arm: str
-    predicted: float
-    score: float
-    bonus: float
-
-
-class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """A decision, in the log: all that its reward needs whenever it comes, and why it was made."""
-
-    epoch: int
-    version: int
-    by: By
-    arm: str
-    place: int
-    count: int
-    x: bytes
-    propensity: float
-    round: int = 0
-    params: dict[str, float] = field(default_factory=dict)
-    choice: ChoiceRecord | None = None
-    deferred: bool = False
-    explored: bool = False
-    agrees: bool = False
-    default: float | None = None  # the reward that is learned if none has come when the window closes
-    top: tuple[TopArm, ...] = ()
-    arms: list[str] | None = None
-    X: bytes | None = None
-    context: Any = None

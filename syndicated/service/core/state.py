@@ -1,46 +1,23 @@
-"""All that a service knows, as the log has made it: a fold of events, the same for whoever folds the same log."""
+"""All that a service knows, as a fold over the log: whoever folds the same events has the same state, to the bit."""
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Any
 
 import msgspec
-import numpy as np
 
 from syndicated._statefile import pack, unpack
-from syndicated.errors import InputError
+from syndicated._validation import shorten
 from syndicated.features.encoders import Arm
 from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.messages import Decided, KeyReply, Spec
+from syndicated.service.core.messages import Spec
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import Key, Record, decode
 from syndicated.store import Event, Snapshot, Store
 
-SERVICE = 0  # the bandit number of events that are about the service itself: its audit log
-CACHED = 50_000  # decisions kept in memory, the latest; others are looked up in the journal
-CHANGES = ("erase", "prune")  # events after which the journal is not what it was
-ADMIN = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
-
-decode = msgspec.msgpack.decode
-_encoder = msgspec.msgpack.Encoder(enc_hook=np.generic.item)
-_decided = msgspec.msgpack.Decoder(Decided)
-
-
-def encode(body: Any) -> bytes:
-    """The body of an event."""
-    try:
-        return _encoder.encode(body)
-    except OverflowError:
-        raise InputError("whole numbers must be at least -2^63 and less than 2^64") from None
-
-
-class Record:
-    """A decision and what was said about it since."""
-
-    __slots__ = ("about", "decided", "event")
-
-    def __init__(self, event: Event, decided: Decided | None = None, about: Iterable[Event] = ()) -> None:
-        self.event, self.about = event, list(about)
-        self.decided = decided or _decided.decode(event.body)
+SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
+MAX_RECORDS = 50_000  # decisions kept in memory, the latest; others are looked up in the journal
+REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
+AUDIT_KINDS = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
 
 
 class State:
@@ -51,37 +28,38 @@ class State:
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
         self.names: dict[str, Bandit] = {}
-        self.keys: dict[str, KeyReply] = {}
-        self.by_hash: dict[str, KeyReply] = {}
+        self.keys: dict[str, Key] = {}
+        self.by_hash: dict[str, Key] = {}
         self.changed: set[int] = set()
         self._records: OrderedDict[int, Record] = OrderedDict()
 
     @classmethod
-    def of(cls, store: Store, *, whole: bool = False) -> "State":
-        """The state of a journal: its snapshots and the tail behind them, or with `whole` all of it from the start."""
+    def load(cls, store: Store, *, whole: bool = False) -> "State":
+        """The state of a journal: its snapshots and the log after them, or with `whole` all of the log."""
         state = cls()
         for bandit, seq, at, data in [] if whole else store.snapshots():
-            if bandit == SERVICE:
+            if bandit == SERVICE_ID:
                 state._restore(data)
                 state.seq, state.snapped, state.at = seq, seq, at
             else:
-                state._add(Bandit.of(data))
+                state._add(Bandit.from_snapshot(data))
         for event, about in store.after(state.seq):
-            state._step(event, about)
+            state._fold_stored(event, about)
         return state
 
     def follow(self, store: Store) -> bool:
-        """Fold what the journal has behind what is known; false if it was changed before that, by erasing or pruning.
+        """Fold what the journal has after what is known; false if earlier events were erased or pruned meanwhile.
 
-        What was there may then be missing, or be in memory still: only the snapshots have all that was learned.
+        Then the state must be loaded anew: records in memory may hold what was erased, and events to fold may be gone,
+        while the snapshots have all that was learned.
         """
         for event, about in store.after(self.seq):
-            if event.kind in CHANGES:
+            if event.kind in REWRITING_KINDS:
                 return False
-            self._step(event, about)
+            self._fold_stored(event, about)
         return True
 
-    def _step(self, event: Event, about: Event | None) -> None:
+    def _fold_stored(self, event: Event, about: Event | None) -> None:
         """Fold an event as the journal gives it, with the decision that it is about."""
         known = None if event.ref is None else self.record(event.ref)
         if known is None and about is not None and about.body:
@@ -89,43 +67,54 @@ class State:
         self.fold(event, known)
 
     def fold(self, event: Event, record: Record | None = None) -> None:
-        """Take in the next event of the log; `record` is the decision that it is, or is about, if that is known."""
+        """Take in the next event of the log; `record` is the decision that it is, or is about, if that is known.
+
+        What changes here comes from the event and the record alone: no clock, no draw, nothing of this process.
+        """
         self.seq, self.at = event.seq, event.at
         self.changed.add(event.bandit)
-        if event.bandit == SERVICE:
-            self._administer(event)
+        if event.bandit == SERVICE_ID:
+            self._fold_admin(event)
         elif event.kind == "decide":
             if event.body:
-                record = Record(event, None if record is None else record.decided)
+                record = record or Record(event)
+                record.about.clear()  # events about it come after it in the log, and are folded in their turn
                 self._remember(record)
-                self.bandits[event.bandit].decided(event, record.decided)
+                self.bandits[event.bandit].fold_decision(record)
         elif event.kind == "closed":
             self.bandits[event.bandit].closed = decode(event.body)["upto"]
         elif record is not None and event.ref is not None:
             if event.ref in self._records:
                 self._records[event.ref].about.append(event)
-            self.bandits[event.bandit].rewarded(event, record.decided)
+            self.bandits[event.bandit].fold_feedback(event, record)
 
     def record(self, seq: int) -> Record | None:
         """A decision, if it is in memory."""
         return self._records.get(seq)
 
+    def bandit(self, name: str) -> Bandit:
+        """The bandit of this name."""
+        bandit = self.names.get(name)
+        if bandit is None:
+            raise Problem(404, "unknown-bandit", f"there is no bandit {shorten(name)}")
+        return bandit
+
     def _remember(self, record: Record) -> None:
         self._records[record.event.seq] = record
-        if len(self._records) > CACHED:
+        if len(self._records) > MAX_RECORDS:
             self._records.popitem(last=False)
 
-    def forget(self) -> None:
-        """Let go of what is in memory beside the journal: it was changed there."""
+    def forget_records(self) -> None:
+        """Drop the decisions in memory, because the journal's were changed; they are read from it again."""
         self._records.clear()
 
-    def _administer(self, event: Event) -> None:
+    def _fold_admin(self, event: Event) -> None:
         body = decode(event.body)
         if event.kind == "create":
             self._add(Bandit(event.seq, body["name"], msgspec.convert(body["spec"], Spec), event.seq))
             self.changed.add(event.seq)
         elif event.kind in ("key", "revoke"):
-            self._keep(msgspec.convert(body["key"], KeyReply), body.get("hash", ""))
+            self._set_key(msgspec.convert(body["key"], Key), body.get("hash", ""))
         elif "bandit" in body:
             bandit = self.bandits[body["bandit"]]
             self.changed.add(bandit.id)
@@ -143,7 +132,7 @@ class State:
     def _add(self, bandit: Bandit) -> None:
         self.bandits[bandit.id] = self.names[bandit.name] = bandit
 
-    def _keep(self, key: KeyReply, hash_: str) -> None:
+    def _set_key(self, key: Key, hash_: str) -> None:
         self.keys[key.id] = key
         for known in [h for h, k in self.by_hash.items() if k.id == key.id]:
             del self.by_hash[known]
@@ -151,21 +140,21 @@ class State:
             self.by_hash[hash_] = key
 
     def snapshots(self, *, every: bool = False) -> list[Snapshot]:
-        """Of the service, and of the bandits that changed since the last snapshots (or of all)."""
+        """Snapshots of the service and of the bandits that changed since the last ones, or of all."""
         head = {"keys": [[hash_, msgspec.to_builtins(self.keys[key.id])] for hash_, key in self.by_hash.items()]}
         head["revoked"] = [msgspec.to_builtins(key) for key in self.keys.values() if key.revoked]
         wanted = [b for b in self.bandits.values() if every or b.id in self.changed]
         found = [Snapshot(b.id, self.seq, self.at, b.snapshot()) for b in wanted]
-        return [Snapshot(SERVICE, self.seq, self.at, pack(head, {})), *found]
+        return [Snapshot(SERVICE_ID, self.seq, self.at, pack(head, {})), *found]
 
     def _restore(self, data: bytes) -> None:
         head, _ = unpack(data)
         for hash_, key in head["keys"]:
-            self._keep(msgspec.convert(key, KeyReply), hash_)
+            self._set_key(msgspec.convert(key, Key), hash_)
         for key in head["revoked"]:
-            self._keep(msgspec.convert(key, KeyReply), "")
+            self._set_key(msgspec.convert(key, Key), "")
 
 
 def hash_key(secret: str) -> str:
-    """What is kept of a key. A key is 32 random bytes: there is nothing to guess, so one round of SHA-256 is right."""
+    """What is stored of a key. A key is 32 random bytes and cannot be guessed, so one round of SHA-256 is enough."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

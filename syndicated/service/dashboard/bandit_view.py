@@ -9,7 +9,7 @@ import numpy as np
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.history import History
 from syndicated.service.core.messages import By
-from syndicated.service.core.state import Record
+from syndicated.service.core.records import Record
 from syndicated.service.dashboard.curves import Curves, Progress, curves, joint, progress, table
 from syndicated.service.dashboard.formatting import WHO, Interval, name_of, share
 from syndicated.service.dashboard.list_view import Line, line

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.history import FIXED, mean_and_error
+from syndicated.service.core.history import FIXED_COLUMNS, mean_and_error
 from syndicated.service.dashboard.formatting import WIDE, name_of
 from syndicated.types import Array
 
@@ -46,14 +46,14 @@ def table(bandit: Bandit) -> Array:
     last = np.concatenate([now, *bandit.agent.tuner.probabilities()])
     rows = history.rows()
     first = last.copy()
-    first[1:FIXED] = 0.0
-    first[FIXED:] = rows[0, FIXED:] if len(rows) else last[FIXED:]
+    first[1:FIXED_COLUMNS] = 0.0
+    first[FIXED_COLUMNS:] = rows[0, FIXED_COLUMNS:] if len(rows) else last[FIXED_COLUMNS:]
     return np.vstack([first, rows[rows[:, 1] < history.count], last])
 
 
 def curves(bandit: Bandit, rows: Array) -> list[Curves]:
     """For every hyper-parameter that the tuner has a choice in. One that is drawn jointly is shown by its marginals."""
-    found, start = [], FIXED
+    found, start = [], FIXED_COLUMNS
     for axis in bandit.agent.tuner.axes():
         p = rows[:, start : start + len(axis)]
         start += len(axis)
@@ -94,7 +94,7 @@ def progress(rows: Array) -> Progress:
     """Differences between rows of the history, in stretches that are long enough to tell something."""
     count = min(STRETCHES, max(1, int(rows[-1, 1]) // SHORTEST))
     edges = rows[np.unique(np.linspace(0, len(rows) - 1, count + 1).round().astype(int))]
-    steps = np.diff(edges[:, :FIXED], axis=0)
+    steps = np.diff(edges[:, :FIXED_COLUMNS], axis=0)
     steps, middles = steps[steps[:, 1] > 0], (edges[1:, 1] + edges[:-1, 1])[steps[:, 1] > 0] / 2
     means = np.array([mean_and_error(*step[2:5]) for step in steps]).reshape(-1, 2)
     mean, half = means[:, 0], WIDE * np.nan_to_num(means[:, 1])

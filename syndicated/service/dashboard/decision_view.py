@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from syndicated.service.core.bandit import COUNTED, Bandit
-from syndicated.service.core.messages import By, Decided
-from syndicated.service.core.state import Record, decode
+from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.messages import By
+from syndicated.service.core.records import COUNTED, Decided, Record, decode
 from syndicated.service.dashboard.formatting import WHO, name_of
 from syndicated.store import Event
 

@@ -17,9 +17,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.decisions import Engine
-from syndicated.service.core.messages import KeyReply, Problem
-from syndicated.service.core.state import Record
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import Key, Record
+from syndicated.service.core.service import Service
 from syndicated.service.dashboard import charts
 from syndicated.service.dashboard import formatting as words
 from syndicated.service.dashboard.bandit_view import Page, page
@@ -52,9 +52,9 @@ Show = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger("syndicated")
 
 
-def routes(engine: Engine, latency: Latency | None = None, rate: Rate | None = None) -> list[Route]:
-    """The pages of an engine. `latency` gives the seconds that half and 99% of the latest decisions took at most."""
-    pages = Pages(engine, latency, rate or Rate(0.0))
+def routes(service: Service, latency: Latency | None = None, rate: Rate | None = None) -> list[Route]:
+    """The pages of a service. `latency` gives the seconds that half and 99% of the latest decisions took at most."""
+    pages = Pages(service, latency, rate or Rate(0.0))
     return [
         Route("/", pages.guard(pages.list), methods=["GET"]),
         Route("/login", pages.ask, methods=["GET"]),
@@ -68,17 +68,17 @@ def routes(engine: Engine, latency: Latency | None = None, rate: Rate | None = N
 
 
 class Pages:
-    """The handlers: each asks the engine for numbers, and makes a page of them outside of its thread."""
+    """The handlers: each asks the service for numbers, and makes a page of them outside of its thread."""
 
-    def __init__(self, engine: Engine, latency: Latency | None, rate: Rate) -> None:
-        self.engine, self.latency, self.rate = engine, latency, rate
+    def __init__(self, service: Service, latency: Latency | None, rate: Rate) -> None:
+        self.service, self.latency, self.rate = service, latency, rate
 
     def guard(self, show: Show) -> Show:
         """A page for those who have a key that may read; others are sent to the login."""
 
         async def guarded(request: Request) -> Response:
             try:
-                request.state.key = check(self.engine, token_of(request), "read")
+                request.state.key = check(self.service, token_of(request), "read")
             except Problem:
                 return _to(f"/login?next={quote(request.url.path, safe='')}")
             try:
@@ -95,7 +95,7 @@ class Pages:
         return guarded
 
     async def list(self, request: Request) -> Response:
-        used, retired = await self.engine.submit(_listing, alone=True)
+        used, retired = await self.service.read(_listing)
         return await self._page(request, "list.html", bandits=used, retired=retired, base=_base(request))
 
     async def bandit(self, request: Request) -> Response:
@@ -108,24 +108,26 @@ class Pages:
         name = request.path_params["name"]
 
         def look(batch: Batch) -> Page:
-            bandit = self.engine.bandit(name)
-            latest = {self.engine.public(record.event): record for record in _latest(batch.store, bandit.id)}
+            bandit = batch.state.bandit(name)
+            latest = {
+                self.service.decisions.ids.of(record.event.seq): record for record in _latest(batch.store, bandit.id)
+            }
             return page(bandit, latest, _last(batch.store, bandit.id))
 
-        shown = await self.engine.submit(look, alone=True)
-        counts = {kind: self.engine.counts.get(kind, 0) for kind in ("repeated", "conflict")}
+        shown = await self.service.read(look)
+        counts = {kind: self.service.counts[kind] for kind in ("repeated", "conflict")}
         latency = self.latency() if self.latency else None
         known = {"name": name, "page": shown, "counts": counts, "latency": latency, "base": _base(request)}
         return await self._page(request, template, **known)
 
     async def decision(self, request: Request) -> Response:
         name, id_ = request.path_params["name"], request.path_params["id"]
-        record = await self.engine.decision(name, id_)
-        found = explained(self.engine.bandit(name), record)
+        record = await self.service.decisions.decision(name, id_)
+        found = explained(self.service.state.bandit(name), record)
         return await self._page(request, "decision.html", name=name, id=id_, found=found)
 
     async def _page(self, request: Request, template: str, **more: Any) -> Response:
-        known = {"key": request.state.key, "now": self.engine.clock(), **more}
+        known = {"key": request.state.key, "now": self.service.clock(), **more}
         return await asyncio.to_thread(_render, 200, template, known)
 
     # in and out
@@ -140,7 +142,7 @@ class Pages:
         form = await _form(request)
         token, then = form.get("key", "").strip(), _local(form.get("next"))
         try:
-            check(self.engine, token, "read")
+            check(self.service, token, "read")
         except Problem as problem:
             fault = "This is no valid key." if problem.status == 401 else f"Not with this key: {problem.detail}."
             return _render(problem.status, "login.html", {"key": None, "fault": fault, "next": then})
@@ -157,7 +159,7 @@ class Pages:
         return response
 
 
-def error_page(status: int, detail: str, key: KeyReply | None = None) -> Response:
+def error_page(status: int, detail: str, key: Key | None = None) -> Response:
     """A problem, for people."""
     title = TITLES.get(status, "This did not work")
     return _render(status, "error.html", {"key": key, "status": status, "title": title, "detail": detail})
@@ -173,7 +175,7 @@ async def static(request: Request) -> Response:
     return Response(FILES[name], media_type=KINDS[Path(name).suffix], headers=headers)
 
 
-# what a page asks of the engine
+# what a page asks of the service
 
 
 def _listing(batch: Batch) -> tuple[list[Line], list[Line]]:

@@ -1,6 +1,6 @@
 """The service over HTTP: the front that takes every request, and the two routes that are taken without a router.
 
-    request ─► App ─► decide, reward: read, check, ask the engine, answer in two messages
+    request ─► App ─► decide, reward: read, check, ask the service, answer in two messages
                 └──► router ─► a row of the route table (routes.py), or a page
 
 Whatever goes wrong on the way becomes a problem document here, and nowhere else.
@@ -21,9 +21,10 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from syndicated.service.core.decisions import Engine
-from syndicated.service.core.messages import KeyReply, Problem
 from syndicated.service.core.messages import Scope as KeyScope
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import Key
+from syndicated.service.core.service import Service
 from syndicated.service.dashboard import handlers as pages
 from syndicated.service.http import auth, routes
 from syndicated.service.http.endpoints import (
@@ -52,17 +53,17 @@ _id = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class App:
-    """An ASGI application on an engine, which lives as long as the application does."""
+    """An ASGI application on a service, which lives as long as the application does."""
 
     def __init__(
         self,
-        engine: Engine,
+        service: Service,
         limits: Limits | None = None,
         *,
-        started: Callable[[Engine], Awaitable[None]] | None = None,
+        started: Callable[[Service], Awaitable[None]] | None = None,
     ) -> None:
-        self.engine, self.limits = engine, limits or Limits()
-        self.metrics = Metrics(engine)
+        self.service, self.limits = service, limits or Limits()
+        self.metrics = Metrics(service)
         self._rate = Rate(self.limits.rate)
         self._seconds: deque[float] = deque(maxlen=LATEST)
         self._started = started
@@ -70,7 +71,7 @@ class App:
         rows = [Row(endpoint) for endpoint in routes.TABLE]
         self._hot = {row.endpoint.path.removeprefix(NAMED): row for row in rows if row.endpoint.hot}
         self._router = Router(
-            [*_routes(rows), *pages.routes(engine, self.latency, self._rate)],
+            [*_routes(rows), *pages.routes(service, self.latency, self._rate)],
             redirect_slashes=False,
             lifespan=self._life,
             default=_not_found,
@@ -78,13 +79,13 @@ class App:
 
     @asynccontextmanager
     async def _life(self, app: Any) -> AsyncIterator[None]:
-        self.engine.start()
+        self.service.start()
         try:
             if self._started is not None:
-                await self._started(self.engine)
+                await self._started(self.service)
             yield
         finally:
-            await self.engine.stop()
+            await self.service.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -133,7 +134,7 @@ class App:
             return str(given, "ascii")
         return f"{self._run}-{next(self._number):x}"
 
-    def admit(self, scope: Scope, wanted: KeyScope) -> KeyReply:
+    def admit(self, scope: Scope, wanted: KeyScope) -> Key:
         """The key of a request that may do this, and may do it now.
 
         The cookie of the pages is good for reading alone: a browser may be made to send it with a request of another
@@ -143,7 +144,7 @@ class App:
         token = str(given[7:], "latin-1").strip() if given[:7].lower() == b"bearer " else None
         if token is None and scope["method"] in ("GET", "HEAD"):
             token = auth.token_of(HTTPConnection(scope))
-        key = auth.check(self.engine, token, wanted)
+        key = auth.check(self.service, token, wanted)
         self._rate.take(key.id)
         return key
 

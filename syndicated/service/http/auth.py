@@ -2,16 +2,18 @@
 
 from starlette.requests import HTTPConnection
 
-from syndicated.service.core.decisions import Engine
-from syndicated.service.core.messages import KeyReply, Problem, Scope
+from syndicated.service.core.messages import Scope
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import Key
+from syndicated.service.core.service import Service
 from syndicated.service.core.state import hash_key
 
 COOKIE = "syndicated_key"
 
 
-def check(engine: Engine, token: str | None, scope: Scope) -> KeyReply:
+def check(service: Service, token: str | None, scope: Scope) -> Key:
     """The key of a request that may do this; admin may do everything."""
-    key = engine.state.by_hash.get(hash_key(token)) if token else None
+    key = service.state.by_hash.get(hash_key(token)) if token else None
     if key is None:
         raise Problem(401, "no-key", "a request must carry a valid key: Authorization: Bearer syn_...")
     if scope not in key.scopes and "admin" not in key.scopes:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope
 from syndicated.errors import InputError, SyndicatedError
 from syndicated.features.binary import split_body
 from syndicated.service.core import messages as api
-from syndicated.service.core.messages import Problem
+from syndicated.service.core.problems import Problem, explained
 from syndicated.types import Array
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Row:
             try:
                 call.query = msgspec.convert(dict(QueryParams(scope["query_string"])), endpoint.query, strict=False)
             except msgspec.ValidationError as error:
-                raise InputError(api.explained(error, endpoint.query)) from None
+                raise InputError(explained(error, endpoint.query)) from None
         if endpoint.takes or endpoint.body is not None:
             call.body = await read(receive, scope, app.limits.body)
         if self._binary and _is_binary(scope):
@@ -162,7 +162,7 @@ class Row:
             try:
                 call.body = self._decode(call.body)
             except msgspec.ValidationError as error:
-                raise InputError(api.explained(error, endpoint.body)) from None
+                raise InputError(explained(error, endpoint.body)) from None
         return await endpoint.run(call)
 
     async def respond(self, app: "App", scope: Scope, receive: Receive) -> Response:

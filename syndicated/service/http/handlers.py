@@ -1,4 +1,4 @@
-"""The handlers of the API: each calls the engine with what a request has brought, and answers."""
+"""The handlers of the API: each calls the service with what a request has brought, and answers."""
 
 import asyncio
 import logging
@@ -10,27 +10,18 @@ from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
 from syndicated.features.encoders import Arm
-from syndicated.service.core.admin import describe
-from syndicated.service.core.log_lines import (
-    DecisionReply,
-    Imported,
-    LogLine,
-    decision_reply,
-    import_log,
-    line_of,
-    parse,
-)
+from syndicated.service.core.log_lines import DecisionReply, Imported, LogLine, decision_reply, parse, to_line
 from syndicated.service.core.messages import (
     BanditReply,
     DecideReply,
     KeyReply,
     ModelReply,
-    Problem,
     RewardReply,
     Strict,
     Text,
 )
-from syndicated.service.core.state import decode
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import decode
 from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import BINARY, BYTES, LINES, PARQUET, Call
 from syndicated.service.http.metrics import CONTENT_TYPE
@@ -87,18 +78,18 @@ class AuditLine(Struct, frozen=True, kw_only=True):
 
 
 async def healthz(call: Call) -> Health:
-    if call.app.engine.failed is not None:
-        raise Problem(503, "stopped", "the engine has stopped; the process must be started again")
+    if call.app.service.group_commit.failed is not None:
+        raise Problem(503, "stopped", "the service has stopped; the process must be started again")
     return Health()
 
 
 async def readyz(call: Call) -> Health:
-    engine = call.app.engine
-    if engine.away:
-        log.warning("the journal is away", extra={"fields": {"reason": engine.away}})
+    group_commit = call.app.service.group_commit
+    if group_commit.store_error:
+        log.warning("the journal is away", extra={"fields": {"reason": group_commit.store_error}})
         raise Problem(503, "not-ready", "the journal is away")
-    if not engine.ready:
-        raise Problem(503, "not-ready", "the engine has stopped, or is about to")
+    if not group_commit.ready:
+        raise Problem(503, "not-ready", "the service has stopped, or is about to")
     return Health()
 
 
@@ -107,25 +98,25 @@ async def metrics(call: Call) -> Response:
 
 
 async def keys(call: Call) -> list[KeyReply]:
-    return await call.app.engine.look(lambda state: sorted(state.keys.values(), key=lambda key: key.created))
+    return await call.app.service.admin.keys()
 
 
 async def create_key(call: Call) -> KeyReply:
-    return await call.app.engine.create_key(call.actor, call.body)
+    return await call.app.service.admin.create_key(call.actor, call.body)
 
 
 async def revoke_key(call: Call) -> KeyReply:
-    return await call.app.engine.revoke_key(call.actor, call.path["id"])
+    return await call.app.service.admin.revoke_key(call.actor, call.path["id"])
 
 
 async def erase(call: Call) -> Erased:
-    return Erased(await call.app.engine.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
+    return Erased(await call.app.service.admin.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
 
 
 async def audit(call: Call) -> list[AuditLine]:
-    engine = call.app.engine
-    events = await engine.audit(call.query.limit)
-    names = {bandit.id: bandit.name for bandit in list(engine.state.bandits.values())}
+    service = call.app.service
+    events = await service.admin.audit(call.query.limit)
+    names = {bandit.id: bandit.name for bandit in list(service.state.bandits.values())}
     return [_audit_line(event.seq, event.at, event.kind, decode(event.body), names) for event in events]
 
 
@@ -142,37 +133,35 @@ def _audit_line(seq: int, at: float, kind: str, body: dict[str, Any], names: dic
 
 
 async def create(call: Call) -> BanditReply:
-    return await call.app.engine.create(call.actor, call.body)
+    return await call.app.service.admin.create(call.actor, call.body)
 
 
 async def bandits(call: Call) -> list[BanditReply]:
-    return await call.app.engine.look(lambda state: [describe(bandit) for bandit in state.bandits.values()])
+    return await call.app.service.admin.bandits()
 
 
 async def bandit(call: Call) -> BanditReply:
-    engine = call.app.engine
-    return await engine.look(lambda state: describe(engine.bandit(call.path["name"])))
+    return await call.app.service.admin.bandit(call.path["name"])
 
 
 async def update(call: Call) -> BanditReply:
-    return await call.app.engine.update(call.actor, call.path["name"], call.body)
+    return await call.app.service.admin.update(call.actor, call.path["name"], call.body)
 
 
 async def retire(call: Call) -> None:
-    await call.app.engine.retire(call.actor, call.path["name"])
+    await call.app.service.admin.retire(call.actor, call.path["name"])
 
 
 async def arms(call: Call) -> list[Arm]:
-    engine = call.app.engine
-    return await engine.look(lambda state: list(engine.bandit(call.path["name"]).arms.values()))
+    return await call.app.service.admin.arms(call.path["name"])
 
 
 async def put_arms(call: Call) -> ArmsReply:
-    return ArmsReply(await call.app.engine.put_arms(call.actor, call.path["name"], call.body.arms))
+    return ArmsReply(await call.app.service.admin.put_arms(call.actor, call.path["name"], call.body.arms))
 
 
 async def drop_arm(call: Call) -> None:
-    await call.app.engine.drop_arm(call.actor, call.path["name"], call.path["id"])
+    await call.app.service.admin.drop_arm(call.actor, call.path["name"], call.path["id"])
 
 
 # decisions
@@ -181,7 +170,7 @@ async def drop_arm(call: Call) -> None:
 async def decide(call: Call) -> DecideReply:
     if (call.body.shape is None) != (call.table is None):
         raise Problem(422, "invalid", f"shape is for bodies of type {BINARY}, and they must have it")
-    answer = call.app.engine.decide(call.path["name"], call.body, call.table)
+    answer = call.app.service.decisions.decide(call.path["name"], call.body, call.table)
     call.body = call.table = None
     try:
         return await answer
@@ -190,22 +179,23 @@ async def decide(call: Call) -> DecideReply:
 
 
 async def reward(call: Call) -> RewardReply:
-    return await call.app.engine.reward(call.path["name"], call.body)
+    return await call.app.service.decisions.reward(call.path["name"], call.body)
 
 
 async def activate(call: Call) -> RewardReply:
-    return await call.app.engine.activate(call.path["name"], call.body.decision_id)
+    return await call.app.service.decisions.activate(call.path["name"], call.body.decision_id)
 
 
 async def decision(call: Call) -> DecisionReply:
-    record = await call.app.engine.decision(call.path["name"], call.path["id"])
+    record = await call.app.service.decisions.decision(call.path["name"], call.path["id"])
     return decision_reply(record, call.path["name"], call.path["id"])
 
 
 async def decisions(call: Call) -> list[DecisionReply]:
-    engine, name = call.app.engine, call.path["name"]
-    events = await engine.latest(name, call.query.limit)
-    return [DecisionReply(decision_id=engine.public(event), decision=line_of(event, name)) for event in events]
+    service, name = call.app.service, call.path["name"]
+    events = await service.admin.latest(name, call.query.limit)
+    ids = service.decisions.ids
+    return [DecisionReply(decision_id=ids.of(event.seq), decision=to_line(event, name)) for event in events]
 
 
 # the log and the models
@@ -214,14 +204,14 @@ async def decisions(call: Call) -> list[DecisionReply]:
 async def export(call: Call) -> Response:
     name, query = call.path["name"], call.query
     left = query.limit or 2**62
-    first = await call.app.engine.export(name, query.after, min(CHUNK, left))
+    first = await call.app.service.admin.export(name, query.after, min(CHUNK, left))
 
     async def chunks() -> AsyncIterator[list[LogLine]]:
         events, wanted = first, left
         while events:
-            yield [line_of(event, name) for event in events]
+            yield [to_line(event, name) for event in events]
             wanted -= len(events)
-            events = await call.app.engine.export(name, events[-1].seq, min(CHUNK, wanted)) if wanted else []
+            events = await call.app.service.admin.export(name, events[-1].seq, min(CHUNK, wanted)) if wanted else []
 
     if query.format == "parquet":
         return StreamingResponse(parquet.write(chunks(), parquet.find()), media_type=PARQUET)
@@ -235,28 +225,28 @@ async def _json_lines(chunks: AsyncIterator[list[LogLine]]) -> AsyncIterator[byt
 
 async def import_(call: Call) -> Imported:
     lines = await asyncio.to_thread(parse, call.body)
-    return await import_log(call.app.engine, call.actor, call.path["name"], lines)
+    return await call.app.service.admin.import_log(call.actor, call.path["name"], lines)
 
 
 async def models(call: Call) -> list[ModelReply]:
-    return await call.app.engine.models(call.path["name"])
+    return await call.app.service.admin.models(call.path["name"])
 
 
 async def keep_model(call: Call) -> ModelReply:
-    return await call.app.engine.save_model(call.path["name"])
+    return await call.app.service.admin.save_model(call.path["name"])
 
 
 async def model(call: Call) -> Response:
-    return Response(await call.app.engine.model(call.path["name"]), media_type=BYTES)
+    return Response(await call.app.service.admin.model(call.path["name"]), media_type=BYTES)
 
 
 async def kept_model(call: Call) -> Response:
-    return Response(await call.app.engine.model(call.path["name"], call.path["version"]), media_type=BYTES)
+    return Response(await call.app.service.admin.model(call.path["name"], call.path["version"]), media_type=BYTES)
 
 
 async def load_model(call: Call) -> BanditReply:
-    return await call.app.engine.load_model(call.actor, call.path["name"], call.body)
+    return await call.app.service.admin.load_model(call.actor, call.path["name"], call.body)
 
 
 async def restore_model(call: Call) -> BanditReply:
-    return await call.app.engine.load_model(call.actor, call.path["name"], call.path["version"])
+    return await call.app.service.admin.load_model(call.actor, call.path["name"], call.path["version"])

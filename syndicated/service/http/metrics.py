@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: requests as they come, and the engine's and the bandits' own when they are asked for."""
+"""Numbers for Prometheus: requests as they come, and the service's and the bandits' own when they are asked for."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from syndicated.service.core.decisions import Engine
+from syndicated.service.core.service import Service
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -25,9 +25,9 @@ BANDIT = ["bandit"]
 class Metrics:
     """All metrics of one service, in a registry of their own."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_Collector(engine))
+        self.registry.register(_Collector(service))
         self.registry.register(self)
         self._statuses: dict[tuple[str, int], int] = {}
         self._slots: dict[str, list[int]] = {}  # by route: how many requests took as long as each bucket says
@@ -61,28 +61,30 @@ class Metrics:
 
 
 class _Collector:
-    """What the engine knows, read beside its thread: it can be had also while the journal is away."""
+    """What the service knows, read without a request to it: so it can be read also while the journal is away."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        engine = self._engine
-        yield GaugeMetricFamily("syndicated_queue_length", "Requests that wait for their batch.", engine.waiting)
-        yield GaugeMetricFamily("syndicated_ready", "1 if requests are served.", engine.ready)
-        yield GaugeMetricFamily("syndicated_store_away", "1 while the journal cannot be used.", bool(engine.away))
-        yield GaugeMetricFamily("syndicated_folded_sequence", "The last event that was folded.", engine.state.seq)
+        group_commit, counts = self._service.group_commit, self._service.counts
+        yield GaugeMetricFamily("syndicated_queue_length", "Requests that wait for their batch.", group_commit.waiting)
+        yield GaugeMetricFamily("syndicated_ready", "1 if requests are served.", group_commit.ready)
+        yield GaugeMetricFamily(
+            "syndicated_store_away", "1 while the journal cannot be used.", bool(group_commit.store_error)
+        )
+        yield GaugeMetricFamily("syndicated_folded_sequence", "The last event that was folded.", group_commit.state.seq)
         yield GaugeMetricFamily(
             "syndicated_staleness_seconds",
             "How old the last event of another process was when it was folded here.",
-            engine.staleness,
+            group_commit.staleness,
         )
         for name, text in COUNTS.items():
-            yield CounterMetricFamily(f"syndicated_{name}", text, engine.counts[name])
-        mean = engine.counts["events"] / max(1, engine.counts["batches"])
+            yield CounterMetricFamily(f"syndicated_{name}", text, counts[name])
+        mean = counts["events"] / max(1, counts["batches"])
         yield GaugeMetricFamily("syndicated_batch_size", "Events of a transaction, on average.", mean)
         yield from self._bandits()
 
@@ -92,7 +94,7 @@ class _Collector:
         late = CounterMetricFamily("syndicated_late", "Rewards that came after their window.", labels=BANDIT)
         mean = GaugeMetricFamily("syndicated_reward_mean", "Mean reward of the epoch.", labels=BANDIT)
         alarms = GaugeMetricFamily("syndicated_alarms", "Things to look at.", labels=BANDIT)
-        for bandit in list(self._engine.state.bandits.values()):
+        for bandit in list(self._service.state.bandits.values()):
             history, labels = bandit.history, [bandit.name]
             decisions.add_metric(labels, history.count)
             rewards.add_metric(labels, history.learned)

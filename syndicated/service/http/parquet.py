@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from syndicated.service.core.log_lines import LogLine
-from syndicated.service.core.messages import Problem
+from syndicated.service.core.problems import Problem
 
 NUMBERS = ("at", "learn", "value", "propensity", "default")
 COUNTS = ("seq", "ref", "epoch", "version", "place", "count", "round")

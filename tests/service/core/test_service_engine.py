@@ -1,4 +1,4 @@
-"""The engine: what a service promises about decisions and rewards, without its HTTP. Numbers are SERVICE.md's list."""
+"""The service without its HTTP: what it promises about decisions and rewards."""
 
 import asyncio
 import gc
@@ -18,19 +18,20 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from syndicated.features.encoders import Arm
-from syndicated.service.core.arms import Shelf
-from syndicated.service.core.bandit import make
+from syndicated.service.core.arms import RegisteredArms
+from syndicated.service.core.bandit import build_parts
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.decisions import Engine
+from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import (
     Create,
     DecideReply,
     DecideRequest,
     KeyRequest,
-    Problem,
     RewardRequest,
     Spec,
 )
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.service import Service
 from syndicated.service.core.state import State, hash_key
 from syndicated.service.http.endpoints import Call
 from syndicated.service.http.handlers import decide
@@ -53,23 +54,23 @@ class Clock:
         return self.now
 
 
-class Service:
-    """An engine on a file, a clock that is set, and short ways to ask."""
+class Harness:
+    """A service on a file, a clock that is set, and short ways to ask."""
 
     def __init__(self, file: Path, clock: Clock) -> None:
         self.file, self.clock = file, clock
-        self.engine = Engine(SQLite(file), clock=clock)
-        self.engine.start()
+        self.service = Service(SQLite(file), clock=clock)
+        self.service.start()
 
     async def create(self, name: str = "b", **spec: Any) -> None:
-        await self.engine.create("", Create(name=name, spec=Spec(**{"features": VECTOR, **spec})))
+        await self.service.admin.create("", Create(name=name, spec=Spec(**{"features": VECTOR, **spec})))
 
     async def decide(self, name: str = "b", **request: Any) -> DecideReply:
-        return await self.engine.decide(name, DecideRequest(**{"arms": list(ARMS), **request}))
+        return await self.service.decisions.decide(name, DecideRequest(**{"arms": list(ARMS), **request}))
 
     async def reward(self, id_: str, value: float, name: str = "b", event_id: str | None = None) -> str:
         asked = RewardRequest(decision_id=id_, reward=value, event_id=event_id)
-        return (await self.engine.reward(name, asked)).outcome
+        return (await self.service.decisions.reward(name, asked)).outcome
 
     async def wait_for_rewards(self, count: int) -> None:
         """Make so many decisions of a new bandit, whose windows are open."""
@@ -81,51 +82,51 @@ class Service:
         """Set the clock and wait until all that it asks for is done."""
         self.clock.now += seconds
         for _ in range(2):
-            await self.engine.look(lambda state: None)
-        while any(bandit.behind for bandit in self.engine.state.bandits.values()):
-            await self.engine.look(lambda state: None)
+            await self.service.read(lambda batch: None)
+        while self.service.windows.has_backlog:
+            await self.service.read(lambda batch: None)
 
     async def restart(self) -> None:
-        await self.engine.stop()
-        self.engine = Engine(SQLite(self.file), clock=self.clock)
-        self.engine.start()
+        await self.service.stop()
+        self.service = Service(SQLite(self.file), clock=self.clock)
+        self.service.start()
 
     def contents(self) -> list[bytes]:
-        return contents(self.engine.state)
+        return contents(self.service.state)
 
     def replayed(self) -> list[bytes]:
         store = SQLite(self.file, read_only=True)
         try:
-            return contents(State.of(store, whole=True))
+            return contents(State.load(store, whole=True))
         finally:
             store.close()
 
     def ready(self) -> bool:
-        return self.engine.ready
+        return self.service.group_commit.ready
 
     @property
     def learned(self) -> int:
-        return self.engine.bandit("b").history.learned
+        return self.service.state.bandit("b").history.learned
 
 
 def contents(state: State) -> list[bytes]:
     return [snapshot.state for snapshot in state.snapshots(every=True)]
 
 
-Test = Callable[[Service], Coroutine[Any, Any, None]]
+Test = Callable[[Harness], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Callable[[Test], None]:
-    """Run a test against an engine; at the end the live state must be that of a full replay, to the bit."""
+    """Run a test against a service; at the end the live state must be that of a full replay, to the bit."""
 
     async def run(test: Test) -> None:
-        service = Service(tmp_path / "journal.db", Clock())
+        harness = Harness(tmp_path / "journal.db", Clock())
         try:
-            await test(service)
-            assert service.contents() == service.replayed()
+            await test(harness)
+            assert harness.contents() == harness.replayed()
         finally:
-            await service.engine.stop()
+            await harness.service.stop()
 
     return lambda test: asyncio.run(asyncio.wait_for(run(test), 60))
 
@@ -138,128 +139,128 @@ def refused(status: int, kind: str, detail: str = ".") -> Iterator[None]:
 
 
 def test_expectation_01_a_decision_says_what_was_decided_and_how(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        reply = await service.decide()
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        reply = await harness.decide()
         assert reply.arm in {"a", "b", "c"}
         assert 0 < reply.propensity <= 1
         assert reply.by == "agent"
         assert {"alpha", "lam"} <= reply.params.keys()
-        record = await service.engine.decision("b", reply.decision_id)
+        record = await harness.service.decisions.decision("b", reply.decision_id)
         assert not record.decided.explored  # all arms are alike to a model that has seen nothing
         before = reply.version
-        await service.reward(reply.decision_id, 1.0)
-        assert (await service.decide()).version > before
+        await harness.reward(reply.decision_id, 1.0)
+        assert (await harness.decide()).version > before
 
     play(test)
 
 
 def test_expectation_02_a_retry_returns_the_same_decision_also_after_a_restart(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        first = await service.decide(event_id="e")
-        both = await asyncio.gather(service.decide(event_id="f"), service.decide(event_id="f"))
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        first = await harness.decide(event_id="e")
+        both = await asyncio.gather(harness.decide(event_id="f"), harness.decide(event_id="f"))
         assert both[0].decision_id == both[1].decision_id
         with refused(409, "conflict", "event_id 'e' was used for something else"):
-            await service.reward(both[0].decision_id, 1.0, event_id="e")
-        await service.reward(both[0].decision_id, 1.0, event_id="r")
+            await harness.reward(both[0].decision_id, 1.0, event_id="e")
+        await harness.reward(both[0].decision_id, 1.0, event_id="r")
         with refused(409, "conflict", "event_id 'r' was used for something else"):
-            await service.decide(event_id="r")
-        await service.restart()
-        again = await service.decide(event_id="e")
+            await harness.decide(event_id="r")
+        await harness.restart()
+        again = await harness.decide(event_id="e")
         assert again == msgspec.structs.replace(first, repeated=True)
-        assert service.engine.bandit("b").history.count == 2
-        await service.create("other")
-        assert (await service.decide("other", event_id="e")).decision_id != first.decision_id
+        assert harness.service.state.bandit("b").history.count == 2
+        await harness.create("other")
+        assert (await harness.decide("other", event_id="e")).decision_id != first.decision_id
 
     play(test)
 
 
 def test_expectation_03_a_reward_is_idempotent(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        await service.create("other")
-        id_ = (await service.decide()).decision_id
-        outcomes = await asyncio.gather(*[service.reward(id_, 0.5) for _ in range(5)])
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.create("other")
+        id_ = (await harness.decide()).decision_id
+        outcomes = await asyncio.gather(*[harness.reward(id_, 0.5) for _ in range(5)])
         assert sorted(outcomes) == ["learned"] + ["repeated"] * 4
         with refused(409, "conflict"):
-            await service.reward(id_, 0.6)
-        await service.restart()
-        assert await service.reward(id_, 0.5) == "repeated"
+            await harness.reward(id_, 0.6)
+        await harness.restart()
+        assert await harness.reward(id_, 0.5) == "repeated"
         for wrong in ("", "1", "zz-1", id_[:-1], id_ + "0", "-1-" + id_, f"{1:x}-{id_.partition('-')[2]}", "é"):
             with refused(404, "unknown-decision"):
-                await service.reward(wrong, 0.5)
+                await harness.reward(wrong, 0.5)
         with refused(404, "unknown-decision"):
-            await service.reward(id_, 0.5, name="other")
+            await harness.reward(id_, 0.5, name="other")
         with refused(404, "unknown-bandit"):
-            await service.reward(id_, 0.5, name="nobody")
+            await harness.reward(id_, 0.5, name="nobody")
         for value in (math.nan, math.inf, 1e300):
             with refused(422, "invalid"):
-                await service.reward((await service.decide()).decision_id, value)
-        assert service.learned == 1
+                await harness.reward((await harness.decide()).decision_id, value)
+        assert harness.learned == 1
 
     play(test)
 
 
 def test_rewards_outside_of_the_range_are_refused(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(rewards=(-1.0, 2.0))
-        await service.create("glm", policy={"name": "UCBGLM"}, rewards=(-1.0, 2.0))
+    async def test(harness: Harness) -> None:
+        await harness.create(rewards=(-1.0, 2.0))
+        await harness.create("glm", policy={"name": "UCBGLM"}, rewards=(-1.0, 2.0))
         for name, wrong in (("b", -1.5), ("b", 2.5), ("glm", -0.5), ("glm", 1.5)):
             with refused(422, "invalid"):
-                await service.reward((await service.decide(name)).decision_id, wrong, name)
+                await harness.reward((await harness.decide(name)).decision_id, wrong, name)
 
     play(test)
 
 
 def test_expectation_04_late_rewards_are_logged_and_counted_and_not_learned(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(window=60.0)
-        ids = [(await service.decide()).decision_id for _ in range(2)]
-        await service.pass_time(60.0)
-        assert await service.reward(ids[0], 1.0) == "learned"
-        await service.pass_time(0.5)
-        before = service.engine.bandit("b").agent.state()
-        assert await service.reward(ids[1], 1.0) == "late"
-        assert await service.reward(ids[1], 1.0) == "repeated"
-        assert service.engine.bandit("b").agent.state() == before
-        assert service.engine.bandit("b").lates == 1
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0)
+        ids = [(await harness.decide()).decision_id for _ in range(2)]
+        await harness.pass_time(60.0)
+        assert await harness.reward(ids[0], 1.0) == "learned"
+        await harness.pass_time(0.5)
+        before = harness.service.state.bandit("b").agent.state()
+        assert await harness.reward(ids[1], 1.0) == "late"
+        assert await harness.reward(ids[1], 1.0) == "repeated"
+        assert harness.service.state.bandit("b").agent.state() == before
+        assert harness.service.state.bandit("b").lates == 1
 
     play(test)
 
 
 def test_expectation_05_a_default_reward_when_the_window_closes_is_an_event(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(window=60.0, default_reward=-1.0)
-        ids = [(await service.decide()).decision_id for _ in range(3)]
-        assert await service.reward(ids[1], 1.0) == "learned"
-        await service.pass_time(59.0)
-        assert service.learned == 1
-        await service.pass_time(2.0)
-        history = service.engine.bandit("b").history
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0, default_reward=-1.0)
+        ids = [(await harness.decide()).decision_id for _ in range(3)]
+        assert await harness.reward(ids[1], 1.0) == "learned"
+        await harness.pass_time(59.0)
+        assert harness.learned == 1
+        await harness.pass_time(2.0)
+        history = harness.service.state.bandit("b").history
         assert (history.learned, history.total) == (3, -1.0)
-        await service.restart()
-        await service.pass_time(100.0)
-        assert service.learned == 3
-        assert await service.reward(ids[0], 1.0) == "late"
+        await harness.restart()
+        await harness.pass_time(100.0)
+        assert harness.learned == 3
+        assert await harness.reward(ids[0], 1.0) == "late"
 
     play(test)
 
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_default_reward_is_for_decisions_made_since_it_was_set(play: Callable[[Test], None], restart: bool) -> None:
-    async def test(service: Service) -> None:
-        await service.create(window=60.0)
-        await service.decide()
-        await service.pass_time(100.0)
-        await service.decide()
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0)
+        await harness.decide()
+        await harness.pass_time(100.0)
+        await harness.decide()
         for changes in ({"default_reward": -1.0}, {"default_reward": 5.0}, {"default_reward": None}):
-            await service.engine.update("", "b", changes)
-            await service.decide()
+            await harness.service.admin.update("", "b", changes)
+            await harness.decide()
         if restart:
-            await service.restart()
-        await service.pass_time(100.0)
-        history = service.engine.bandit("b").history
+            await harness.restart()
+        await harness.pass_time(100.0)
+        history = harness.service.state.bandit("b").history
         assert (history.learned, history.total) == (2, 4.0)
 
     play(test)
@@ -269,45 +270,45 @@ def test_a_default_reward_is_for_decisions_made_since_it_was_set(play: Callable[
 def test_expectation_06_several_rewards_of_a_decision(
     play: Callable[[Test], None], aggregate: str, total: float
 ) -> None:
-    async def test(service: Service) -> None:
-        await service.create(window=60.0, aggregate=aggregate)
-        id_ = (await service.decide()).decision_id
-        other = (await service.decide()).decision_id
-        assert await service.reward(id_, 1.0) == "collected"
-        assert await service.reward(id_, 2.0, event_id="x") == "collected"
-        assert await service.reward(id_, 2.0, event_id="x") == "repeated"
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0, aggregate=aggregate)
+        id_ = (await harness.decide()).decision_id
+        other = (await harness.decide()).decision_id
+        assert await harness.reward(id_, 1.0) == "collected"
+        assert await harness.reward(id_, 2.0, event_id="x") == "collected"
+        assert await harness.reward(id_, 2.0, event_id="x") == "repeated"
         with refused(409, "conflict"):
-            await service.reward(id_, 3.0, event_id="x")
+            await harness.reward(id_, 3.0, event_id="x")
         with refused(409, "conflict"):
-            await service.reward(other, 2.0, event_id="x")
-        assert await service.reward(id_, 5.0) == "collected"
-        assert service.learned == 0
-        await service.restart()
-        await service.pass_time(61.0)
-        history = service.engine.bandit("b").history
+            await harness.reward(other, 2.0, event_id="x")
+        assert await harness.reward(id_, 5.0) == "collected"
+        assert harness.learned == 0
+        await harness.restart()
+        await harness.pass_time(61.0)
+        history = harness.service.state.bandit("b").history
         assert (history.learned, history.total) == (1, total)
-        assert await service.reward(id_, 1.0) == "late"
+        assert await harness.reward(id_, 1.0) == "late"
 
     play(test)
 
 
 def test_expectation_07_deferred_decisions_are_learned_only_if_activated(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(deferred=True, window=60.0)
-        first, second, third = [(await service.decide()).decision_id for _ in range(3)]
-        now = (await service.decide(deferred=False)).decision_id
-        assert await service.reward(first, 1.0) == "held"
-        assert await service.reward(third, 1.0) == "held"
-        assert await service.reward(now, 1.0) == "learned"
-        assert (await service.engine.activate("b", first)).outcome == "learned"
-        assert (await service.engine.activate("b", first)).outcome == "repeated"
-        assert (await service.engine.activate("b", second)).outcome == "activated"
-        assert await service.reward(second, 1.0) == "learned"
-        assert (await service.engine.activate("b", now)).outcome == "repeated"
-        await service.pass_time(61.0)
+    async def test(harness: Harness) -> None:
+        await harness.create(deferred=True, window=60.0)
+        first, second, third = [(await harness.decide()).decision_id for _ in range(3)]
+        now = (await harness.decide(deferred=False)).decision_id
+        assert await harness.reward(first, 1.0) == "held"
+        assert await harness.reward(third, 1.0) == "held"
+        assert await harness.reward(now, 1.0) == "learned"
+        assert (await harness.service.decisions.activate("b", first)).outcome == "learned"
+        assert (await harness.service.decisions.activate("b", first)).outcome == "repeated"
+        assert (await harness.service.decisions.activate("b", second)).outcome == "activated"
+        assert await harness.reward(second, 1.0) == "learned"
+        assert (await harness.service.decisions.activate("b", now)).outcome == "repeated"
+        await harness.pass_time(61.0)
         with refused(409, "late"):
-            await service.engine.activate("b", third)
-        assert service.learned == 3
+            await harness.service.decisions.activate("b", third)
+        assert harness.learned == 3
 
     play(test)
 
@@ -318,220 +319,220 @@ def test_expectation_07_deferred_decisions_are_learned_only_if_activated(play: C
 def test_expectation_08_propensities_are_those_of_the_arms(
     play: Callable[[Test], None], policy: str, tuner: str, floor: float
 ) -> None:
-    async def test(service: Service) -> None:
-        await service.create(policy={"name": policy}, tuner={"name": tuner}, floor=floor, log="all")
+    async def test(harness: Harness) -> None:
+        await harness.create(policy={"name": policy}, tuner={"name": tuner}, floor=floor, log="all")
         rng = np.random.default_rng(1)
         for _ in range(40):
             arms = [Arm(str(k), x=x) for k, x in enumerate(rng.normal(size=(4, 3)).tolist())]
-            agent = service.engine.bandit("b").agent
+            agent = harness.service.state.bandit("b").agent
             played = agent.recommend(np.array([arm.x for arm in arms]), agent.round)
             odds = reduce(np.multiply.outer, agent.tuner.probabilities()).ravel()
             chances = np.bincount(played, odds, len(arms))
-            reply = await service.decide(arms=arms)
+            reply = await harness.decide(arms=arms)
             assert reply.propensity == pytest.approx((1 - floor) * chances[int(reply.arm)] + floor / 4)
-            await service.reward(reply.decision_id, float(rng.integers(2)))
-        assert ("floor" in service.engine.bandit("b").history.tallies) == (floor > 0)
+            await harness.reward(reply.decision_id, float(rng.integers(2)))
+        assert ("floor" in harness.service.state.bandit("b").history.tallies) == (floor > 0)
 
     play(test)
 
 
 def test_expectation_10_a_service_decides_and_learns_as_the_library_does(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(seed=7)
-        _, agent = make(Spec(features=VECTOR, seed=7))
+    async def test(harness: Harness) -> None:
+        await harness.create(seed=7)
+        _, agent = build_parts(Spec(features=VECTOR, seed=7))
         rng = np.random.default_rng(3)
         for _ in range(60):
             X = rng.normal(size=(5, 3))
-            reply = await service.decide(arms=[Arm(str(k), x=x) for k, x in enumerate(X.tolist())])
+            reply = await harness.decide(arms=[Arm(str(k), x=x) for k, x in enumerate(X.tolist())])
             decision = agent.decide(X)
             assert reply.arm == str(decision.arm)
             assert reply.propensity == pytest.approx(decision.propensity)
             reward = float(X[decision.arm, 0] + rng.normal())
             agent.learn(decision, reward)
-            await service.reward(reply.decision_id, reward)
-        agent.id = service.engine.bandit("b").agent.id
-        assert service.engine.bandit("b").agent.state() == agent.state()
+            await harness.reward(reply.decision_id, reward)
+        agent.id = harness.service.state.bandit("b").agent.id
+        assert harness.service.state.bandit("b").agent.state() == agent.state()
 
     play(test)
 
 
 def test_expectation_11_models_are_listed_exported_imported_and_rolled_back(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        engine = service.engine
-        await service.create()
-        await service.create("twin")
-        await service.create("glm", policy={"name": "UCBGLM"})
+    async def test(harness: Harness) -> None:
+        service = harness.service
+        await harness.create()
+        await harness.create("twin")
+        await harness.create("glm", policy={"name": "UCBGLM"})
         for value in (0.0, 1.0):
-            await service.reward((await service.decide()).decision_id, value)
-        kept = await engine.save_model("b")
-        assert next(iter(await engine.models("b"))).version == kept.version
-        model = await engine.model("b")
+            await harness.reward((await harness.decide()).decision_id, value)
+        kept = await service.admin.save_model("b")
+        assert next(iter(await service.admin.models("b"))).version == kept.version
+        model = await service.admin.model("b")
         for _ in range(3):
-            await service.reward((await service.decide()).decision_id, 1.0)
-        later = await engine.model("b")
-        assert later != model == await engine.model("b", kept.version)
-        version = engine.bandit("b").version
-        assert (await engine.load_model("", "b", kept.version)).version > version
-        assert await engine.model("b") == model
-        await engine.load_model("", "twin", later)
-        assert await engine.model("twin") == later
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+        later = await service.admin.model("b")
+        assert later != model == await service.admin.model("b", kept.version)
+        version = service.state.bandit("b").version
+        assert (await service.admin.load_model("", "b", kept.version)).version > version
+        assert await service.admin.model("b") == model
+        await service.admin.load_model("", "twin", later)
+        assert await service.admin.model("twin") == later
         with refused(404, "unknown-model"):
-            await engine.model("b", 12345)
+            await service.admin.model("b", 12345)
         for name, wrong in (("b", b"nonsense"), ("glm", later)):
             with refused(422, "invalid"):
-                await engine.load_model("", name, wrong)
-        await service.restart()
-        assert await service.engine.model("b") == model
+                await service.admin.load_model("", name, wrong)
+        await harness.restart()
+        assert await harness.service.admin.model("b") == model
 
     play(test)
 
 
 def test_expectation_12_bandits_are_isolated(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        await service.create("other", seed=5)
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.create("other", seed=5)
         with refused(409, "exists"):
-            await service.create()
-        before = service.engine.bandit("other").snapshot()
+            await harness.create()
+        before = harness.service.state.bandit("other").snapshot()
         for _ in range(20):
-            await service.reward((await service.decide()).decision_id, 1.0)
-        assert service.engine.bandit("other").snapshot() == before
-        await service.engine.retire("", "other")
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+        assert harness.service.state.bandit("other").snapshot() == before
+        await harness.service.admin.retire("", "other")
         with refused(409, "retired"):
-            await service.decide("other")
-        assert (await service.decide()).by == "agent"
+            await harness.decide("other")
+        assert (await harness.decide()).by == "agent"
 
     play(test)
 
 
 def test_expectation_13_arms_come_and_go(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
+    async def test(harness: Harness) -> None:
+        await harness.create()
         with refused(422, "invalid"):
-            await service.decide(arms=None)
-        assert await service.engine.put_arms("", "b", ARMS) == 3
-        replies = [await service.decide(arms=None) for _ in range(4)]
-        assert {(await service.decide(arms=["b"])).arm for _ in range(3)} == {"b"}
-        await service.engine.drop_arm("", "b", replies[0].arm)
+            await harness.decide(arms=None)
+        assert await harness.service.admin.put_arms("", "b", ARMS) == 3
+        replies = [await harness.decide(arms=None) for _ in range(4)]
+        assert {(await harness.decide(arms=["b"])).arm for _ in range(3)} == {"b"}
+        await harness.service.admin.drop_arm("", "b", replies[0].arm)
         with refused(404, "unknown-arm"):
-            await service.engine.drop_arm("", "b", replies[0].arm)
-        assert await service.reward(replies[0].decision_id, 1.0) == "learned"
-        assert (await service.decide(arms=None)).arm != replies[0].arm
+            await harness.service.admin.drop_arm("", "b", replies[0].arm)
+        assert await harness.reward(replies[0].decision_id, 1.0) == "learned"
+        assert (await harness.decide(arms=None)).arm != replies[0].arm
         for arms in ([replies[0].arm], ["a", "a"], [Arm("z", x=[1.0])], []):
             with refused(422, "invalid"):
-                await service.decide(arms=arms)
-        await service.restart()
-        assert len(service.engine.bandit("b").arms) == 2
+                await harness.decide(arms=arms)
+        await harness.restart()
+        assert len(harness.service.state.bandit("b").arms) == 2
 
     play(test)
 
 
 def test_expectation_14_the_kill_switch_falls_back_and_is_logged(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
+    async def test(harness: Harness) -> None:
+        await harness.create()
         for changes, arms in (
             ({"fallback": "first"}, {"a"}),
             ({"fallback": "arm", "fallback_arm": "c"}, {"c"}),
             ({"fallback": "uniform", "fallback_arm": None}, {"a", "b", "c"}),
         ):
-            await service.engine.update("", "b", {"mode": "off", **changes})
-            replies = [await service.decide() for _ in range(20)]
+            await harness.service.admin.update("", "b", {"mode": "off", **changes})
+            replies = [await harness.decide() for _ in range(20)]
             assert {reply.arm for reply in replies} == arms
             assert {reply.by for reply in replies} == {"fallback"}
             assert replies[0].propensity == pytest.approx(1 / len(arms))
-        before = service.engine.bandit("b").agent.state()
-        assert await service.reward(replies[0].decision_id, 1.0) == "counted"
-        assert service.engine.bandit("b").agent.state() == before
-        epoch = service.engine.bandit("b").epoch
-        await service.engine.update("", "b", {"mode": "live"})
-        assert (await service.decide()).by == "agent"
-        assert service.engine.bandit("b").epoch == epoch
+        before = harness.service.state.bandit("b").agent.state()
+        assert await harness.reward(replies[0].decision_id, 1.0) == "counted"
+        assert harness.service.state.bandit("b").agent.state() == before
+        epoch = harness.service.state.bandit("b").epoch
+        await harness.service.admin.update("", "b", {"mode": "live"})
+        assert (await harness.decide()).by == "agent"
+        assert harness.service.state.bandit("b").epoch == epoch
 
     play(test)
 
 
 def test_expectation_15_an_apprentice_learns_from_what_the_caller_played(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(mode="apprentice")
+    async def test(harness: Harness) -> None:
+        await harness.create(mode="apprentice")
         with refused(422, "invalid"):
-            await service.decide()
+            await harness.decide()
         with refused(422, "invalid"):
-            await service.decide(played="nobody")
+            await harness.decide(played="nobody")
         rng = np.random.default_rng(0)
         for _ in range(200):
             played = "abc"[int(rng.integers(3))]
-            reply = await service.decide(played=played)
+            reply = await harness.decide(played=played)
             assert (reply.arm, reply.by) == (played, "caller")
-            await service.reward(reply.decision_id, float(played == "b"))
-        predicted = service.engine.bandit("b").agent.policy.predict(np.eye(3), reply.params)
+            await harness.reward(reply.decision_id, float(played == "b"))
+        predicted = harness.service.state.bandit("b").agent.policy.predict(np.eye(3), reply.params)
         assert int(np.argmax(predicted)) == 1
-        tuner = service.engine.bandit("b").agent.tuner
+        tuner = harness.service.state.bandit("b").agent.tuner
         assert all(np.ptp(p) == 0 for p in tuner.probabilities())
-        await service.engine.update("", "b", {"mode": "live"})
-        assert [(await service.decide()).arm for _ in range(10)].count("b") >= 8
+        await harness.service.admin.update("", "b", {"mode": "live"})
+        assert [(await harness.decide()).arm for _ in range(10)].count("b") >= 8
 
     play(test)
 
 
 def test_expectation_16_a_hold_out_share_stays_with_its_subjects(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(holdout=0.25, fallback="uniform")
-        seen = [(await service.decide(subject=f"s{i}")).by for i in range(400)]
+    async def test(harness: Harness) -> None:
+        await harness.create(holdout=0.25, fallback="uniform")
+        seen = [(await harness.decide(subject=f"s{i}")).by for i in range(400)]
         assert 60 < seen.count("holdout") < 140
-        assert [(await service.decide(subject=f"s{i}")).by for i in range(50)] == seen[:50]
-        assert 60 < [(await service.decide()).by for _ in range(400)].count("holdout") < 140
-        round_ = service.engine.bandit("b").agent.round
+        assert [(await harness.decide(subject=f"s{i}")).by for i in range(50)] == seen[:50]
+        assert 60 < [(await harness.decide()).by for _ in range(400)].count("holdout") < 140
+        round_ = harness.service.state.bandit("b").agent.round
         held = next(f"s{i}" for i in range(400) if seen[i] == "holdout")
-        assert await service.reward((await service.decide(subject=held)).decision_id, 1.0) == "counted"
-        assert service.engine.bandit("b").agent.round == round_
-        assert service.engine.bandit("b").history.tallies["holdout"][1:] == [1, 1.0, 1.0]
+        assert await harness.reward((await harness.decide(subject=held)).decision_id, 1.0) == "counted"
+        assert harness.service.state.bandit("b").agent.round == round_
+        assert harness.service.state.bandit("b").history.tallies["holdout"][1:] == [1, 1.0, 1.0]
 
     play(test)
 
 
 def test_expectation_17_keys_are_hashed_shown_once_and_revocable(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        key = await service.engine.create_key("", KeyRequest(name="k", scopes=["decide"]))
+    async def test(harness: Harness) -> None:
+        key = await harness.service.admin.create_key("", KeyRequest(name="k", scopes=["decide"]))
         assert key.secret is not None
-        assert service.engine.state.by_hash[hash_key(key.secret)].scopes == ["decide"]
-        await service.restart()
-        assert service.engine.state.by_hash[hash_key(key.secret)].id == key.id
-        assert key.secret.encode() not in service.file.read_bytes()
-        await service.engine.revoke_key("", key.id)
-        assert not service.engine.state.by_hash
+        assert harness.service.state.by_hash[hash_key(key.secret)].scopes == ["decide"]
+        await harness.restart()
+        assert harness.service.state.by_hash[hash_key(key.secret)].id == key.id
+        assert key.secret.encode() not in harness.file.read_bytes()
+        await harness.service.admin.revoke_key("", key.id)
+        assert not harness.service.state.by_hash
         with refused(404, "unknown-key"):
-            await service.engine.revoke_key("", "nobody")
-        await service.restart()
-        assert not service.engine.state.by_hash
-        assert service.engine.state.keys[key.id].revoked
+            await harness.service.admin.revoke_key("", "nobody")
+        await harness.restart()
+        assert not harness.service.state.by_hash
+        assert harness.service.state.keys[key.id].revoked
 
     play(test)
 
 
 def test_expectation_18_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
     async def test() -> None:
-        engine = Engine(SQLite(tmp_path / "journal.db"), limit=3)
-        waiting = [engine.look(lambda state: state.seq) for _ in range(3)]
+        service = Service(SQLite(tmp_path / "journal.db"), limit=3)
+        waiting = [service.read(lambda batch: batch.state.seq) for _ in range(3)]
         with refused(503, "overload"):
-            await asyncio.wait_for(engine.look(lambda state: state.seq), 30)
-        engine.start()
+            await asyncio.wait_for(service.read(lambda batch: batch.state.seq), 30)
+        service.start()
         assert await asyncio.gather(*waiting) == [0, 0, 0]
-        assert await engine.look(lambda state: state.seq) == 0
-        await engine.stop()
+        assert await service.read(lambda batch: batch.state.seq) == 0
+        await service.stop()
         with refused(503, "stopped"):
-            await engine.look(lambda state: state.seq)
+            await service.read(lambda batch: batch.state.seq)
 
     asyncio.run(test())
 
 
 def test_expectation_22_what_is_queued_is_finished_before_the_end(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        waiting = [service.engine.decide("b", ASK) for _ in range(50)]
-        await service.restart()
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        waiting = [harness.service.decisions.decide("b", ASK) for _ in range(50)]
+        await harness.restart()
         replies = await asyncio.gather(*waiting)
         assert len({reply.decision_id for reply in replies}) == 50
-        assert service.engine.bandit("b").history.count == 50
+        assert harness.service.state.bandit("b").history.count == 50
 
     play(test)
 
@@ -539,49 +540,49 @@ def test_expectation_22_what_is_queued_is_finished_before_the_end(play: Callable
 def test_a_bandit_may_change_while_a_request_waits(play: Callable[[Test], None]) -> None:
     """Arms are read when a request comes, and it is decided in its turn."""
 
-    async def test(service: Service) -> None:
-        engine, wide = service.engine, {"kind": "vector", "dim": 4}
-        await service.create()
-        await engine.put_arms("", "b", [Arm("r", x=[1.0, 0.0, 0.0])])
-        changed = engine.put_arms("", "b", [Arm("r", x=[0.0, 1.0, 0.0])])
-        registered, own = engine.decide("b", DecideRequest()), engine.decide("b", ASK)
-        wider = engine.update("", "b", {"features": wide})
-        late = engine.decide("b", ASK)
+    async def test(harness: Harness) -> None:
+        service, wide = harness.service, {"kind": "vector", "dim": 4}
+        await harness.create()
+        await service.admin.put_arms("", "b", [Arm("r", x=[1.0, 0.0, 0.0])])
+        changed = service.admin.put_arms("", "b", [Arm("r", x=[0.0, 1.0, 0.0])])
+        registered, own = service.decisions.decide("b", DecideRequest()), service.decisions.decide("b", ASK)
+        wider = service.admin.update("", "b", {"features": wide})
+        late = service.decisions.decide("b", ASK)
         await changed
-        record = await engine.decision("b", (await registered).decision_id)
+        record = await service.decisions.decision("b", (await registered).decision_id)
         assert np.frombuffer(record.decided.x).tolist() == [0.0, 1.0, 0.0]
         assert (await own).arm in {arm.id for arm in ARMS}
         with refused(422, "invalid", "registered arm 'r'.x must be a list of 4 numbers"):
             await wider
         assert (await late).arm in {arm.id for arm in ARMS}
-        await engine.drop_arm("", "b", "r")
-        wider, late = engine.update("", "b", {"features": wide}), engine.decide("b", ASK)
+        await service.admin.drop_arm("", "b", "r")
+        wider, late = service.admin.update("", "b", {"features": wide}), service.decisions.decide("b", ASK)
         await wider
         with refused(409, "conflict", "the bandit got other features while this request waited"):
             await late
-        await engine.update("", "b", {"features": VECTOR})
-        seeded, same = engine.update("", "b", {"seed": 8}), engine.decide("b", ASK)
+        await service.admin.update("", "b", {"features": VECTOR})
+        seeded, same = service.admin.update("", "b", {"seed": 8}), service.decisions.decide("b", ASK)
         await seeded
-        assert (await same).epoch == engine.bandit("b").epoch
+        assert (await same).epoch == service.state.bandit("b").epoch
 
     play(test)
 
 
 def test_a_refused_request_lets_go_of_its_arms(play: Callable[[Test], None]) -> None:
-    async def ask(engine: Engine) -> "weakref.ref[Array]":
+    async def ask(service: Service) -> "weakref.ref[Array]":
         table = np.ones((2, 3))
-        app = cast(Any, SimpleNamespace(engine=engine))
+        app = cast(Any, SimpleNamespace(service=service))
         call = Call(app, "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
         with suppress(Problem):
             await decide(call)
         return weakref.ref(table)
 
-    async def test(service: Service) -> None:
-        await service.create()
-        await service.engine.retire("", "b")
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.service.admin.retire("", "b")
         gc.disable()
         try:
-            table = await ask(service.engine)
+            table = await ask(harness.service)
             await asyncio.sleep(0)  # what woke this task has the answer until it is over
             assert table() is None
         finally:
@@ -591,20 +592,20 @@ def test_a_refused_request_lets_go_of_its_arms(play: Callable[[Test], None]) -> 
 
 
 def test_a_write_that_was_made_and_not_told_is_seen_in_the_next_batch(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        write = service.engine.store.write
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        write = harness.service.group_commit.store.write
 
         def lose(events: Any) -> None:
             write(events)
             raise StoreError("the journal cannot be used: no answer")
 
-        service.engine.store.write = lose  # type: ignore[method-assign]
+        harness.service.group_commit.store.write = lose  # type: ignore[method-assign]
         with refused(503, "unavailable"):
-            await service.decide()
-        service.engine.store.write = write  # type: ignore[method-assign]
-        await service.decide()
-        assert service.engine.bandit("b").history.count == 2
+            await harness.decide()
+        harness.service.group_commit.store.write = write  # type: ignore[method-assign]
+        await harness.decide()
+        assert harness.service.state.bandit("b").history.count == 2
 
     play(test)
 
@@ -612,11 +613,11 @@ def test_a_write_that_was_made_and_not_told_is_seen_in_the_next_batch(play: Call
 def test_windows_do_not_close_for_ever_while_the_journal_is_away(
     play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.decisions.PAGE", 2)
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 2)
 
-    async def test(service: Service) -> None:
-        await service.wait_for_rewards(6)
-        store, batch = service.engine.store, service.engine.store.batch
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(6)
+        store, batch = harness.service.group_commit.store, harness.service.group_commit.store.batch
         pages, decisions = 0, store.decisions
 
         def fail() -> Any:
@@ -630,15 +631,15 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
             return decisions(*args)
 
         store.decisions = count  # type: ignore[method-assign,assignment]
-        service.clock.now += 100.0
-        while not service.engine.away:
+        harness.clock.now += 100.0
+        while not harness.service.group_commit.store_error:
             with suppress(Problem):
-                await service.engine.look(lambda state: None)
+                await harness.service.read(lambda batch: None)
         with refused(503, "unavailable"):
-            await service.decide()
+            await harness.decide()
         store.batch, store.decisions = batch, decisions  # type: ignore[method-assign]
-        await service.pass_time(2.0)
-        assert service.learned == 6
+        await harness.pass_time(2.0)
+        assert harness.learned == 6
 
     play(test)
 
@@ -646,15 +647,15 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
 def test_requests_are_served_between_the_pages_of_windows_that_close(
     play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.decisions.PAGE", 2)
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 2)
 
-    async def test(service: Service) -> None:
-        await service.wait_for_rewards(20)
-        service.clock.now += 100.0
-        await service.engine.look(lambda state: None)
-        assert await service.engine.look(lambda state: state.names["b"].history.learned) < 20
-        await service.pass_time(2.0)
-        assert service.learned == 20
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(20)
+        harness.clock.now += 100.0
+        await harness.service.read(lambda batch: None)
+        assert await harness.service.read(lambda batch: batch.state.names["b"].history.learned) < 20
+        await harness.pass_time(2.0)
+        assert harness.learned == 20
 
     play(test)
 
@@ -670,10 +671,10 @@ def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatc
     monkeypatch.setattr(Postgres, "after", watch)
 
     async def test(address: str) -> None:
-        first, idle = Engine(open_store(address)), Engine(open_store(address))
+        first, idle = Service(open_store(address)), Service(open_store(address))
         first.start()
         idle.start()
-        await first.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
         async with asyncio.timeout(30):
             while "b" not in idle.state.names:
                 await asyncio.sleep(0)
@@ -686,23 +687,23 @@ def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatc
 def test_a_replica_decides_behind_what_others_wrote_and_hears_of_it_when_idle(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.group_commit.POLL", 600.0)
+    monkeypatch.setattr("syndicated.service.core.group_commit.POLL_SECONDS", 600.0)
 
     async def test(address: str) -> None:
-        first, other = Engine(open_store(address)), Engine(open_store(address))
+        first, other = Service(open_store(address)), Service(open_store(address))
         with monkeypatch.context() as deaf:
-            deaf.setattr(Engine, "_listen", lambda self, loop: None)
+            deaf.setattr(GroupCommit, "_listen", lambda self, loop: None)
             first.start()
         other.start()
-        await first.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
         async with asyncio.timeout(30):
             while "b" not in other.state.names:
                 await asyncio.sleep(0)
         for _ in range(3):
-            await other.decide("b", ASK)
-        reply = await first.decide("b", ASK)
-        assert first.private(reply.decision_id) == first.state.seq == 5
-        assert (await first.decision("b", reply.decision_id)).decided.round == 3
+            await other.decisions.decide("b", ASK)
+        reply = await first.decisions.decide("b", ASK)
+        assert first.decisions.ids.seq(reply.decision_id) == first.state.seq == 5
+        assert (await first.decisions.decision("b", reply.decision_id)).decided.round == 3
         await asyncio.gather(first.stop(), other.stop())
 
     asyncio.run(test(database()))
@@ -711,17 +712,17 @@ def test_a_replica_decides_behind_what_others_wrote_and_hears_of_it_when_idle(
 def test_long_requests_run_alone_and_aside_and_short_ones_let_the_loop_go_on(
     play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.group_commit.SLICE", 0.0)
+    monkeypatch.setattr("syndicated.service.core.group_commit.SLICE_SECONDS", 0.0)
 
-    async def test(service: Service) -> None:
-        await service.create()
-        engine, seen = service.engine, []
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        service, seen = harness.service, []
 
         def note(what: str) -> Callable[[Any], None]:
             return lambda _: seen.append((what, threading.current_thread() is threading.main_thread()))
 
-        asked = [engine.submit(note("short")) for _ in range(3)]
-        asked += [engine.look(note("alone")), engine.submit(note("last"))]
+        asked = [service.group_commit.submit(note("short")) for _ in range(3)]
+        asked += [service.read(note("alone")), service.group_commit.submit(note("last"))]
         asyncio.get_running_loop().call_later(0, lambda: note("between")(None))
         await asyncio.gather(*asked)
         assert sorted(seen[:4]) == [("between", True), ("short", True), ("short", True), ("short", True)]
@@ -733,15 +734,15 @@ def test_long_requests_run_alone_and_aside_and_short_ones_let_the_loop_go_on(
 
 def test_a_full_queue_is_refused_before_arms_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        engine = Engine(SQLite(tmp_path / "journal.db"), limit=1)
-        engine.start()
-        await engine.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        monkeypatch.setattr(Shelf, "offer", None)
-        waiting = engine.look(lambda state: None)
+        service = Service(SQLite(tmp_path / "journal.db"), limit=1)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(RegisteredArms, "table", None)
+        waiting = service.read(lambda batch: None)
         with refused(503, "overload"):
-            await engine.decide("b", ASK)
+            await service.decisions.decide("b", ASK)
         await waiting
-        await engine.stop()
+        await service.stop()
 
     asyncio.run(test())
 
@@ -751,45 +752,45 @@ def test_an_engine_that_fails_within_a_batch_leaves_the_journal_to_others(databa
         raise SystemExit
 
     async def test(address: str) -> None:
-        engine, other = Engine(open_store(address)), Engine(open_store(address))
-        engine.start()
+        service, other = Service(open_store(address)), Service(open_store(address))
+        service.start()
         other.start()
         with refused(503, "stopped"):
-            await engine.submit(die)
-        assert not engine.ready
+            await service.group_commit.submit(die)
+        assert not service.group_commit.ready
         with refused(503, "stopped"):
-            await engine.look(lambda state: None)
-        await other.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        await asyncio.gather(engine.stop(), other.stop())
+            await service.read(lambda batch: None)
+        await other.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await asyncio.gather(service.stop(), other.stop())
 
     asyncio.run(asyncio.wait_for(test(database()), 60))
 
 
 def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:
     async def test() -> None:
-        service = Service(tmp_path / "journal.db", Clock())
-        engine = service.engine
-        await service.create(retention=1000.0)
-        old = await service.decide(subject="ann")
-        await service.reward(old.decision_id, 1.0)
-        kept = await service.decide(subject="bob")
-        assert await engine.erase("", "bob") == 1
+        harness = Harness(tmp_path / "journal.db", Clock())
+        service = harness.service
+        await harness.create(retention=1000.0)
+        old = await harness.decide(subject="ann")
+        await harness.reward(old.decision_id, 1.0)
+        kept = await harness.decide(subject="bob")
+        assert await service.admin.erase("", "bob") == 1
         with refused(404, "unknown-decision"):
-            await engine.decision("b", kept.decision_id)
-        model = await engine.model("b")
-        await service.pass_time(4000.0)
+            await service.decisions.decision("b", kept.decision_id)
+        model = await service.admin.model("b")
+        await harness.pass_time(4000.0)
         with refused(404, "unknown-decision"):
-            await engine.decision("b", old.decision_id)
-        assert await engine.model("b") == model
-        kinds = [event.kind for event in await engine.audit(10)]
+            await service.decisions.decision("b", old.decision_id)
+        assert await service.admin.model("b") == model
+        kinds = [event.kind for event in await service.admin.audit(10)]
         assert kinds == ["prune", "erase", "create"]
-        before = service.contents()
-        await service.restart()
-        assert service.contents() == before
+        before = harness.contents()
+        await harness.restart()
+        assert harness.contents() == before
         assert b"bob" not in b"".join(
-            e.body + (e.subject or "").encode() for e in await service.engine.export("b", 0, 99)
+            e.body + (e.subject or "").encode() for e in await harness.service.admin.export("b", 0, 99)
         )
-        await service.engine.stop()
+        await harness.service.stop()
 
     asyncio.run(test())
 
@@ -797,19 +798,19 @@ def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:
 def test_a_changed_configuration_starts_an_epoch_and_late_rewards_belong_to_their_own(
     play: Callable[[Test], None],
 ) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        old = await service.decide()
-        await service.engine.update("", "b", {"space": {"boldness": [1.0, 3.0]}})
-        new = await service.decide()
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        old = await harness.decide()
+        await harness.service.admin.update("", "b", {"space": {"boldness": [1.0, 3.0]}})
+        new = await harness.decide()
         assert new.epoch > old.epoch
-        before = service.engine.bandit("b").agent.state()
-        assert await service.reward(old.decision_id, 1.0) == "counted"
-        assert service.engine.bandit("b").agent.state() == before
-        assert await service.reward(new.decision_id, 1.0) == "learned"
+        before = harness.service.state.bandit("b").agent.state()
+        assert await harness.reward(old.decision_id, 1.0) == "counted"
+        assert harness.service.state.bandit("b").agent.state() == before
+        assert await harness.reward(new.decision_id, 1.0) == "learned"
         for wrong in ({"space": {"nothing": [1.0]}}, {"tuner": {"name": "Nobody"}}, {"color": 1}, {"floor": 2.0}):
             with refused(422, "invalid"):
-                await service.engine.update("", "b", wrong)
+                await harness.service.admin.update("", "b", wrong)
 
     play(test)
 
@@ -833,18 +834,18 @@ def test_a_changed_configuration_starts_an_epoch_and_late_rewards_belong_to_thei
 def test_a_spec_that_cannot_be_is_refused_and_nothing_changes(
     play: Callable[[Test], None], wrong: dict[str, Any]
 ) -> None:
-    async def test(service: Service) -> None:
+    async def test(harness: Harness) -> None:
         with refused(422, "invalid"):
-            await service.create(**wrong)
-        assert service.engine.state.seq == 0
+            await harness.create(**wrong)
+        assert harness.service.state.seq == 0
 
     play(test)
 
 
 def test_alarms_tell_of_an_edge_and_of_a_collapse(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(tuner={"name": "TwoLayer"}, space={"alpha": [0.1, 1.0, 10.0], "lam": [1.0]})
-        bandit = service.engine.bandit("b")
+    async def test(harness: Harness) -> None:
+        await harness.create(tuner={"name": "TwoLayer"}, space={"alpha": [0.1, 1.0, 10.0], "lam": [1.0]})
+        bandit = harness.service.state.bandit("b")
         assert bandit.alarms() == []
         bandit.history.learned = 1000
         assert bandit.alarms() == []
@@ -863,34 +864,34 @@ def test_alarms_tell_of_an_edge_and_of_a_collapse(play: Callable[[Test], None]) 
 
 
 def test_a_snapshot_that_was_not_committed_is_taken_again(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        await service.restart()
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.restart()
         for _ in range(30):
-            await service.reward((await service.decide()).decision_id, 1.0)
-        save = service.engine.store.save
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+        save = harness.service.group_commit.store.save
 
         def fail(*args: Any) -> None:
             save(*args)
             raise StoreError("the journal cannot be used: full")
 
-        service.engine.store.save = fail  # type: ignore[method-assign,assignment]
+        harness.service.group_commit.store.save = fail  # type: ignore[method-assign,assignment]
         with refused(503, "unavailable"):
-            await service.engine.save_model("b")
-        assert not service.ready()
-        service.engine.store.save = save  # type: ignore[method-assign]
-        await service.create("other")
-        await service.restart()
-        assert service.learned == 30
+            await harness.service.admin.save_model("b")
+        assert not harness.ready()
+        harness.service.group_commit.store.save = save  # type: ignore[method-assign]
+        await harness.create("other")
+        await harness.restart()
+        assert harness.learned == 30
 
     play(test)
 
 
 def test_a_snapshot_whose_commit_failed_is_taken_again(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        await service.reward((await service.decide()).decision_id, 1.0)
-        batch = service.engine.store.batch
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.reward((await harness.decide()).decision_id, 1.0)
+        batch = harness.service.group_commit.store.batch
 
         @contextmanager
         def fail() -> Iterator[int]:
@@ -898,88 +899,88 @@ def test_a_snapshot_whose_commit_failed_is_taken_again(play: Callable[[Test], No
                 yield last
                 raise StoreError("the journal cannot be used: full")
 
-        service.engine.store.batch = fail  # type: ignore[method-assign]
+        harness.service.group_commit.store.batch = fail  # type: ignore[method-assign]
         with refused(503, "unavailable"):
-            await service.engine.save_model("b")
-        service.engine.store.batch = batch  # type: ignore[method-assign]
-        await service.create("other")
-        await service.restart()
-        assert service.learned == 1
+            await harness.service.admin.save_model("b")
+        harness.service.group_commit.store.batch = batch  # type: ignore[method-assign]
+        await harness.create("other")
+        await harness.restart()
+        assert harness.learned == 1
 
     play(test)
 
 
 def test_a_model_can_be_kept_after_a_kill(tmp_path: Path) -> None:
     async def test() -> None:
-        service = Service(tmp_path / "journal.db", Clock())
-        await service.create()
-        await service.reward((await service.decide()).decision_id, 1.0)
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create()
+        await harness.reward((await harness.decide()).decision_id, 1.0)
         copy = SQLite(tmp_path / "killed.db")
-        copy_journal(SQLite(service.file, read_only=True), copy)
-        killed = Engine(copy)
+        copy_journal(SQLite(harness.file, read_only=True), copy)
+        killed = Service(copy)
         killed.start()
-        kept = await killed.save_model("b")
-        assert await killed.model("b", kept.version) == await killed.model("b")
+        kept = await killed.admin.save_model("b")
+        assert await killed.admin.model("b", kept.version) == await killed.admin.model("b")
         assert kept.version == killed.state.seq
         await killed.stop()
-        await service.engine.stop()
+        await harness.service.stop()
 
     asyncio.run(test())
 
 
 def test_every_window_closes(play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """After a commit that failed, with clocks that differ, and many at once; a restart goes on where it was."""
-    monkeypatch.setattr("syndicated.service.core.decisions.PAGE", 4)
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 4)
 
-    async def test(service: Service) -> None:
-        await service.create(window=10.0, default_reward=0.5)
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, default_reward=0.5)
         for step in (2.0, -1.5, 0.0, 3.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.5):
-            service.clock.now += step
-            await service.decide()
-        append = service.engine.store.append
+            harness.clock.now += step
+            await harness.decide()
+        append = harness.service.group_commit.store.append
 
         def fail(events: Any) -> None:
             raise StoreError("the journal cannot be used: full")
 
-        service.engine.store.append = fail  # type: ignore[method-assign]
-        await service.pass_time(20.0)
-        assert service.learned == 0
-        service.engine.store.append = append  # type: ignore[method-assign]
-        await service.pass_time(1.5)
-        assert service.learned == 10
-        closed = service.engine.bandit("b").closed
-        await service.restart()
-        assert service.engine.bandit("b").closed == closed > 4
-        await service.decide()
-        await service.pass_time(11.5)
-        assert service.learned == 11
+        harness.service.group_commit.store.append = fail  # type: ignore[method-assign]
+        await harness.pass_time(20.0)
+        assert harness.learned == 0
+        harness.service.group_commit.store.append = append  # type: ignore[method-assign]
+        await harness.pass_time(1.5)
+        assert harness.learned == 10
+        closed = harness.service.state.bandit("b").closed
+        await harness.restart()
+        assert harness.service.state.bandit("b").closed == closed > 4
+        await harness.decide()
+        await harness.pass_time(11.5)
+        assert harness.learned == 11
 
     play(test)
 
 
 def test_what_is_learned_when_a_window_closes_is_within_the_range(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
+    async def test(harness: Harness) -> None:
         with refused(422, "invalid", "default_reward must be between 0 and 1; got 7"):
-            await service.create(window=10.0, default_reward=7.0, rewards=(0.0, 1.0))
+            await harness.create(window=10.0, default_reward=7.0, rewards=(0.0, 1.0))
         with refused(422, "invalid", "default_reward must be between 0 and 1"):
-            await service.create(window=10.0, default_reward=1e308, policy={"name": "UCBGLM"})
-        await service.create(window=10.0, aggregate="sum", rewards=(0.0, 1.0))
-        id_ = (await service.decide()).decision_id
+            await harness.create(window=10.0, default_reward=1e308, policy={"name": "UCBGLM"})
+        await harness.create(window=10.0, aggregate="sum", rewards=(0.0, 1.0))
+        id_ = (await harness.decide()).decision_id
         for _ in range(3):
-            await service.reward(id_, 0.75)
-        await service.pass_time(11.0)
-        assert service.engine.bandit("b").history.total == 1.0
+            await harness.reward(id_, 0.75)
+        await harness.pass_time(11.0)
+        assert harness.service.state.bandit("b").history.total == 1.0
 
     play(test)
 
 
 def test_rewards_that_were_collected_are_learned_also_if_the_spec_changes(play: Callable[[Test], None]) -> None:
-    async def test(service: Service) -> None:
-        await service.create(window=10.0, aggregate="sum")
-        assert await service.reward((await service.decide()).decision_id, 2.0) == "collected"
-        await service.engine.update("", "b", {"aggregate": "first"})
-        await service.pass_time(11.0)
-        assert service.engine.bandit("b").history.total == 2.0
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, aggregate="sum")
+        assert await harness.reward((await harness.decide()).decision_id, 2.0) == "collected"
+        await harness.service.admin.update("", "b", {"aggregate": "first"})
+        await harness.pass_time(11.0)
+        assert harness.service.state.bandit("b").history.total == 2.0
 
     play(test)
 
@@ -987,9 +988,9 @@ def test_rewards_that_were_collected_are_learned_also_if_the_spec_changes(play: 
 def test_a_journal_that_can_be_read_but_not_written_is_away(
     play: Callable[[Test], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        store = service.engine.store
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        store = harness.service.group_commit.store
 
         def fail(*args: Any) -> None:
             raise StoreError("the journal cannot be used: full")
@@ -997,22 +998,22 @@ def test_a_journal_that_can_be_read_but_not_written_is_away(
         append, touch = store.append, store.touch
         store.append, store.touch = fail, fail  # type: ignore[method-assign,assignment]
         with refused(503, "unavailable"):
-            await service.decide()
+            await harness.decide()
         with refused(503, "unavailable"):
-            await service.engine.look(lambda state: None)
-        assert not service.ready()
+            await harness.service.read(lambda batch: None)
+        assert not harness.ready()
         store.append = append  # type: ignore[method-assign]
-        await service.decide()  # which was written: nobody has to try
-        assert service.ready()
+        await harness.decide()  # which was written: nobody has to try
+        assert harness.ready()
         store.append = fail  # type: ignore[method-assign,assignment]
         with refused(503, "unavailable"):
-            await service.decide()
+            await harness.decide()
         store.append, store.touch = append, touch  # type: ignore[method-assign]
-        await service.engine.look(lambda state: None)
-        assert service.ready()
-        service.engine._begun = service.clock.now - 60.0
-        assert not service.ready()
-        service.engine._begun = math.inf
+        await harness.service.read(lambda batch: None)
+        assert harness.ready()
+        harness.service.group_commit._batch_began = harness.clock.now - 60.0
+        assert not harness.ready()
+        harness.service.group_commit._batch_began = math.inf
 
     play(test)
     full = "the journal cannot be used: full"
@@ -1022,16 +1023,16 @@ def test_a_journal_that_can_be_read_but_not_written_is_away(
 def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
     play: Callable[[Test], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test(service: Service) -> None:
-        await service.create()
-        await service.reward((await service.decide()).decision_id, 1.0)
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.reward((await harness.decide()).decision_id, 1.0)
 
         def fail(*args: Any) -> None:
             raise StoreError("the journal cannot be used: full")
 
-        service.engine.store.save = fail  # type: ignore[method-assign,assignment]
-        await service.restart()
-        assert service.learned == 1
+        harness.service.group_commit.store.save = fail  # type: ignore[method-assign,assignment]
+        await harness.restart()
+        assert harness.learned == 1
 
     play(test)
     told = "the last snapshot could not be taken, the next start will replay: the journal cannot be used: full"
@@ -1041,29 +1042,29 @@ def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
 def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> None:
     async def test() -> None:
         address = database()
-        first, late = Engine(open_store(address)), Engine(open_store(address))
-        for engine in (first, late):
-            engine.start()
-        await first.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        reply = await first.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
-        other = await first.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
-        await first.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
-        assert (await late.decision("b", other.decision_id)).event.subject == "ann"
+        first, late = Service(open_store(address)), Service(open_store(address))
+        for service in (first, late):
+            service.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        reply = await first.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        other = await first.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        await first.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
+        assert (await late.decisions.decision("b", other.decision_id)).event.subject == "ann"
         await late.stop()
-        await first.erase("", "ann")
-        late = Engine(open_store(address))
+        await first.admin.erase("", "ann")
+        late = Service(open_store(address))
         late.start()
-        for engine in (late, first):
+        for service in (late, first):
             with refused(404, "unknown-decision"):
-                await engine.reward("b", RewardRequest(decision_id=other.decision_id, reward=1.0))
-        again = await late.decide("b", DecideRequest(arms=list(ARMS), subject="bob"))
-        assert (await first.decision("b", again.decision_id)).event.subject == "bob"
-        await late.erase("", "bob")
+                await service.decisions.reward("b", RewardRequest(decision_id=other.decision_id, reward=1.0))
+        again = await late.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="bob"))
+        assert (await first.decisions.decision("b", again.decision_id)).event.subject == "bob"
+        await late.admin.erase("", "bob")
         with refused(404, "unknown-decision"):
-            await first.reward("b", RewardRequest(decision_id=again.decision_id, reward=1.0))
+            await first.decisions.reward("b", RewardRequest(decision_id=again.decision_id, reward=1.0))
         assert contents(first.state) == contents(late.state)
-        for engine in (first, late):
-            await engine.stop()
+        for service in (first, late):
+            await service.stop()
 
     asyncio.run(asyncio.wait_for(test(), 60))
 
@@ -1081,14 +1082,14 @@ def test_leaders_are_those_that_sorting_finds(seed: int) -> None:
 
 @pytest.mark.parametrize("policy", ["LinUCB", "LinTS", "UCBGLM", "SGDTS"])
 def test_a_decision_is_explained_by_what_was_expected(play: Callable[[Test], None], policy: str) -> None:
-    async def test(service: Service) -> None:
-        await service.create(policy={"name": policy} | ({"tau": 2} if policy == "SGDTS" else {}))
+    async def test(harness: Harness) -> None:
+        await harness.create(policy={"name": policy} | ({"tau": 2} if policy == "SGDTS" else {}))
         for _ in range(12):
-            reply = await service.decide()
-            await service.reward(reply.decision_id, float(reply.arm == "b"))
-        agent = service.engine.bandit("b").agent
-        reply = await service.decide()
-        decided = (await service.engine.decision("b", reply.decision_id)).decided
+            reply = await harness.decide()
+            await harness.reward(reply.decision_id, float(reply.arm == "b"))
+        agent = harness.service.state.bandit("b").agent
+        reply = await harness.decide()
+        decided = (await harness.service.decisions.decision("b", reply.decision_id)).decided
         predicted = agent.policy.predict(np.eye(3), decided.params)
         assert {top.arm: top.predicted for top in decided.top} == pytest.approx(
             {"abc"[arm]: predicted[arm] for arm in range(3)}
@@ -1100,13 +1101,13 @@ def test_a_decision_is_explained_by_what_was_expected(play: Callable[[Test], Non
 
 
 def test_a_history_keeps_its_size(play: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syndicated.service.core.history.MOST", 10)
+    monkeypatch.setattr("syndicated.service.core.history.MAX_ROWS", 10)
 
-    async def test(service: Service) -> None:
-        await service.create()
+    async def test(harness: Harness) -> None:
+        await harness.create()
         for _ in range(100):
-            await service.decide()
-        rows = service.engine.bandit("b").history.rows()
+            await harness.decide()
+        rows = harness.service.state.bandit("b").history.rows()
         assert len(rows) <= 11
         assert len(set(np.diff(rows[:, 1]))) == 1
 
@@ -1139,8 +1140,8 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
     """Random requests of all kinds in concurrent batches, failing commits, restarts, and a clock that moves."""
     rng = np.random.default_rng(seed)
 
-    async def chance(service: Service, ids: list[tuple[str, str]], acknowledged: dict[str, str]) -> None:
-        engine, name = service.engine, f"b{rng.integers(len(SPECS))}"
+    async def chance(harness: Harness, ids: list[tuple[str, str]], acknowledged: dict[str, str]) -> None:
+        service, name = harness.service, f"b{rng.integers(len(SPECS))}"
         kind = rng.choice(["decide", "decide", "reward", "reward", "activate", "arms", "mode", "save"])
         try:
             if kind == "decide" or not ids:
@@ -1148,47 +1149,49 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
                 arms: list[str | Arm] = [Arm(str(k), x=row) for k, row in enumerate(x)]
                 event_id = None if rng.random() < 0.5 else f"e{rng.integers(50)}"
                 asked = DecideRequest(arms=arms, event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
-                reply = await engine.decide(name, asked)
+                reply = await service.decisions.decide(name, asked)
                 ids.append((name, reply.decision_id))
                 if event_id:
                     assert acknowledged.setdefault(name + event_id, reply.decision_id) == reply.decision_id
             elif kind == "reward":
                 name, id_ = ids[rng.integers(len(ids))]
-                await engine.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
+                await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
             elif kind == "activate":
-                await engine.activate(*ids[rng.integers(len(ids))])
+                await service.decisions.activate(*ids[rng.integers(len(ids))])
             elif kind == "arms":
-                await engine.put_arms("", name, [Arm(f"arm{rng.integers(5)}", x=rng.normal(size=3).tolist())])
+                await service.admin.put_arms("", name, [Arm(f"arm{rng.integers(5)}", x=rng.normal(size=3).tolist())])
             elif kind == "mode":
-                await engine.update("", name, {"floor": float(rng.random() / 4), "seed": int(rng.integers(3))})
+                await service.admin.update("", name, {"floor": float(rng.random() / 4), "seed": int(rng.integers(3))})
             elif kind == "save":
-                await engine.save_model(name)
+                await service.admin.save_model(name)
         except Problem as problem:
             if problem.status not in (409, 503):
                 raise
 
     async def test() -> None:
-        service = Service(tmp_path / "journal.db", Clock())
+        harness = Harness(tmp_path / "journal.db", Clock())
         for i, spec in enumerate(SPECS):
-            await service.create(f"b{i}", **spec)
+            await harness.create(f"b{i}", **spec)
         ids: list[tuple[str, str]] = []
         acknowledged: dict[str, str] = {}
         for part in range(12):
-            await service.engine.stop()
+            await harness.service.stop()
             flaky = Flaky(tmp_path / "journal.db")
             flaky.rng, flaky.often = np.random.default_rng(seed), 0.2 * (part % 2)
-            service.engine = Engine(flaky, clock=service.clock)
-            service.engine.start()
+            harness.service = Service(flaky, clock=harness.clock)
+            harness.service.start()
             waiting: list[Awaitable[None]] = []
             for _ in range(40):
-                waiting = [chance(service, ids, acknowledged) for _ in range(int(rng.integers(1, 8)))]
+                waiting = [chance(harness, ids, acknowledged) for _ in range(int(rng.integers(1, 8)))]
                 await asyncio.gather(*waiting)
             flaky.often = 0.0
-            await service.pass_time(float(rng.integers(20)))
-            assert service.contents() == service.replayed()
-        for (name, id_), found in zip(ids, [await service.engine.decision(*each) for each in ids], strict=True):
+            await harness.pass_time(float(rng.integers(20)))
+            assert harness.contents() == harness.replayed()
+        for (name, id_), found in zip(
+            ids, [await harness.service.decisions.decision(*each) for each in ids], strict=True
+        ):
             learned = [event for event in found.about if event.learn is not None]
             assert len(learned) <= 1, (name, id_)
-        await service.engine.stop()
+        await harness.service.stop()
 
     asyncio.run(asyncio.wait_for(test(), 120))

@@ -24,8 +24,8 @@ from support.html_reader import Reader
 from syndicated.environments import Linear
 from syndicated.features.encoders import Arm
 from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.decisions import Engine
 from syndicated.service.core.messages import Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Scope, Spec
+from syndicated.service.core.service import Service
 from syndicated.service.dashboard import charts
 from syndicated.service.dashboard import formatting as words
 from syndicated.service.dashboard import handlers as pages
@@ -53,12 +53,12 @@ class Clock:
 
 
 class Site:
-    """An engine, its pages, and somebody who looks at them with a key."""
+    """An service, its pages, and somebody who looks at them with a key."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = Clock()
-        self.engine = Engine(SQLite(folder / "journal.db"), clock=self.clock)
-        self.app = Starlette(routes=pages.routes(self.engine, lambda: (0.0081, 0.0263)))
+        self.service = Service(SQLite(folder / "journal.db"), clock=self.clock)
+        self.app = Starlette(routes=pages.routes(self.service, lambda: (0.0081, 0.0263)))
         self.client = self.visitor()
         self.secret, self.stopped = "", False
 
@@ -66,7 +66,7 @@ class Site:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=f"{scheme}://test")
 
     async def __aenter__(self) -> Self:
-        self.engine.start()
+        self.service.start()
         self.secret = await self.key("the keeper", "admin")
         self.client.cookies.set("syndicated_key", self.secret)
         return self
@@ -78,22 +78,22 @@ class Site:
 
     async def stop(self) -> None:
         self.stopped = True
-        await self.engine.stop()
+        await self.service.stop()
 
     async def key(self, name: str, *scopes: Scope) -> str:
-        key = await self.engine.create_key("test", KeyRequest(name=name, scopes=list(scopes)))
+        key = await self.service.admin.create_key("test", KeyRequest(name=name, scopes=list(scopes)))
         assert key.secret is not None
         return key.secret
 
     async def create(self, name: str, **spec: Any) -> None:
-        await self.engine.create("test", Create(name=name, spec=Spec(**({"features": VECTOR} | spec))))
+        await self.service.admin.create("test", Create(name=name, spec=Spec(**({"features": VECTOR} | spec))))
 
     async def decide(self, name: str, **more: Any) -> DecideReply:
         arms = [Arm(id_, x=x) for id_, x in (("a", [1.0, 0, 0]), ("b", [0, 1.0, 0]), ("c", [0, 0, 1.0]))]
-        return await self.engine.decide(name, DecideRequest(**({"arms": arms} | more)))
+        return await self.service.decisions.decide(name, DecideRequest(**({"arms": arms} | more)))
 
     async def reward(self, name: str, decision: DecideReply, reward: float) -> None:
-        await self.engine.reward(name, RewardRequest(decision_id=decision.decision_id, reward=reward))
+        await self.service.decisions.reward(name, RewardRequest(decision_id=decision.decision_id, reward=reward))
 
     async def play(self, name: str, rounds: int, **more: Any) -> list[DecideReply]:
         """Decisions in a world, all at once, and then the rewards of two thirds of them."""
@@ -103,7 +103,9 @@ class Site:
         ]
         made: list[DecideReply] = []
         for start in range(0, rounds, 500):
-            made += await asyncio.gather(*[self.engine.decide(name, each) for each in asked[start : start + 500]])
+            made += await asyncio.gather(
+                *[self.service.decisions.decide(name, each) for each in asked[start : start + 500]]
+            )
             self.clock.now += 60
             due = [(d, r) for d, r in zip(made, world, strict=False)][start : start + 500]
             paid = [(d, min(1.0, max(0.0, float(r.rewards[int(d.arm[4:])])))) for d, r in due]
@@ -177,8 +179,8 @@ def test_without_a_key_every_page_leads_to_the_login_and_tells_nothing(tmp_path:
         await site.create("b")
         decision = await site.decide("b")
         revoked, no_reader = await site.key("old", "admin"), await site.key("decider", "decide", "reward")
-        keys = {key.name: key.id for key in site.engine.state.keys.values()}
-        await site.engine.revoke_key("test", keys["old"])
+        keys = {key.name: key.id for key in site.service.state.keys.values()}
+        await site.service.admin.revoke_key("test", keys["old"])
         for key in (None, "", "syn_wrong", revoked, no_reader):
             async with site.visitor() as visitor:
                 if key is not None:
@@ -330,7 +332,7 @@ def test_names_are_those_of_the_registry_and_natural_units_are_explained(tmp_pat
         assert "LinUCB tuned by Consensus" in page.plain
         assert "Boldness: how far the model explores, in standard errors of what it expects" in page.plain
         assert "LinUCB, Consensus" in (await site.get("/")).text
-        said = dict(settings(site.engine.bandit("b")))
+        said = dict(settings(site.service.state.bandit("b")))
         assert (said["Policy"], said["Tuner"]) == ("LinUCB (delta = 0.2)", "Consensus")
         assert (said["Hold-out"], said["Floor of random arms"]) == ("none", "25% of the decisions")
 
@@ -355,14 +357,14 @@ def test_retired_bandits_stand_apart(tmp_path: Path) -> None:
         for name in ("old", "older", "new"):
             await site.create(name)
         await site.decide("old")
-        await site.engine.retire("test", "old")
-        await site.engine.retire("test", "older")
+        await site.service.admin.retire("test", "old")
+        await site.service.admin.retire("test", "older")
         page = await site.get("/")
         assert page.tags["table"] == 2
         assert page.source.index("/bandits/new") < page.source.index("Retired") < page.source.index("/bandits/old")
         assert "retired" in (await visit(site, "old")).text
         assert "was retired and decides no more" in (await visit(site, "older")).text
-        await site.engine.retire("test", "new")
+        await site.service.admin.retire("test", "new")
         assert "There is no bandit in use" in (await site.get("/")).plain
 
     tell(tmp_path, story)
@@ -386,7 +388,7 @@ def test_an_apprentice_shows_how_often_it_agrees(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         await site.create("learner", mode="apprentice")
         made = await site.play("learner", 40, played="arm-2")
-        agreed = site.engine.bandit("learner").history.agreed
+        agreed = site.service.state.bandit("learner").history.agreed
         page = await visit(site, "learner")
         assert f"Agrees with the caller {words.percent(agreed / 40)}" in page.plain
         assert 0 < agreed < 40
@@ -407,7 +409,7 @@ def test_sgd_ts_draws_two_axes_apart(tmp_path: Path) -> None:
         assert "The tuner draws them together" not in page.text
         decision = await site.get(f"/bandits/sgd/decisions/{made[-1].decision_id}")
         assert "Score without exploration" in decision.text
-        drawn = draws((await site.engine.decision("sgd", made[-1].decision_id)).decided)
+        drawn = draws((await site.service.decisions.decision("sgd", made[-1].decision_id)).decided)
         assert len(drawn) == 2
         assert all(draw.values in decision.text for draw in drawn)
 
@@ -481,7 +483,7 @@ def test_a_new_epoch_begins_with_nothing_and_old_decisions_say_so(tmp_path: Path
     async def story(site: Site) -> None:
         await site.create("b")
         old = await site.decide("b")
-        await site.engine.update("test", "b", {"seed": 3})
+        await site.service.admin.update("test", "b", {"seed": 3})
         assert "No decision yet in this epoch" in (await visit(site, "b")).plain
         page = await site.get(f"/bandits/b/decisions/{old.decision_id}")
         assert "earlier epoch" in page.text
@@ -510,7 +512,9 @@ def test_a_decision_is_told_from_its_draw_to_its_reward(tmp_path: Path) -> None:
             f"{decision.arm} (played)",
         ):
             assert said in page.plain
-        why = explained(site.engine.bandit("b"), await site.engine.decision("b", decision.decision_id))
+        why = explained(
+            site.service.state.bandit("b"), await site.service.decisions.decision("b", decision.decision_id)
+        )
         assert why.same_scale
         for bar in why.bars:
             assert bar.plain + bar.bonus == pytest.approx(bar.score)
@@ -524,11 +528,11 @@ def test_held_activated_closed_and_late_rewards_are_told_in_order(tmp_path: Path
         await site.create("held", deferred=True, window=100, default_reward=0.0)
         held, bare = await site.decide("held"), await site.decide("held")
         await site.reward("held", held, 1.0)
-        await site.engine.activate("held", held.decision_id)
-        await site.engine.activate("held", bare.decision_id)
+        await site.service.decisions.activate("held", held.decision_id)
+        await site.service.decisions.activate("held", bare.decision_id)
         site.clock.now += 200
         for _ in range(2):  # the clock is looked at behind a request
-            await site.engine.look(lambda state: None)
+            await site.service.read(lambda batch: None)
         await site.reward("held", bare, 1.0)
         told = (await site.get(f"/bandits/held/decisions/{held.decision_id}")).plain
         assert told.index("Reward 1: held until the decision is activated.") < told.index("Activated: its reward 1 was")
@@ -607,7 +611,9 @@ def test_the_service_shows_its_latency_and_has_a_page_for_paths_that_lead_nowher
     async def story(site: Site) -> None:
         await site.create("b", features={"kind": "ids", "arms": ["x", "y"]})
         headers = {"authorization": f"Bearer {site.secret}"}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(App(site.engine)), base_url="http://test") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(App(site.service)), base_url="http://test"
+        ) as client:
             assert "Latency" not in (await client.get("/bandits/b", headers=headers)).text
             asked = await client.post("/v1/bandits/b/decide", json={"arms": ["x", "y"]}, headers=headers)
             assert asked.status_code == 200

@@ -27,8 +27,8 @@ from support.live_service import service as running
 from syndicated._statefile import pack, unpack
 from syndicated.cli import _parser, main, serve
 from syndicated.features.binary import join_body
-from syndicated.service.core.decisions import Engine
 from syndicated.service.core.messages import KeyRequest
+from syndicated.service.core.service import Service as Core
 from syndicated.service.core.state import State, hash_key
 from syndicated.service.http import handlers, logs, openapi, parquet
 from syndicated.service.http.app import App
@@ -69,10 +69,10 @@ class Service:
     """An app on a journal, and a caller of it."""
 
     def __init__(self, app: App, client: httpx.AsyncClient) -> None:
-        self.app, self.engine, self.client = app, app.engine, client
+        self.app, self.core, self.client = app, app.service, client
 
     async def key(self, *scopes: Any) -> str:
-        reply = await self.engine.create_key("test", KeyRequest(name="+".join(scopes), scopes=list(scopes)))
+        reply = await self.core.admin.create_key("test", KeyRequest(name="+".join(scopes), scopes=list(scopes)))
         assert reply.secret is not None
         return reply.secret
 
@@ -120,17 +120,17 @@ def check_reply(reply: httpx.Response) -> None:
 @asynccontextmanager
 async def serving(file: Path, *, limits: Limits | None = None, **more: Any) -> AsyncIterator[Service]:
     """A service whose caller has an admin key."""
-    engine = Engine(SQLite(file), **more)
-    engine.start()
+    core = Core(SQLite(file), **more)
+    core.start()
     try:
-        app = App(engine, limits)
+        app = App(core, limits)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             service = Service(app, client)
             client.headers["authorization"] = f"Bearer {await service.key('admin')}"
             yield service
     finally:
-        await engine.stop()
+        await core.stop()
 
 
 Test = Callable[[Service], Coroutine[Any, Any, None]]
@@ -300,8 +300,8 @@ def test_expectation_09_the_log_exports_and_imports_to_the_same_model(play: Call
             }
         again = await service.call("POST", "/v1/bandits/new/log", log)
         assert (again.status_code, again.json()["type"]) == (409, "/docs#problem-not-empty")
-        live = [snapshot.state for snapshot in service.engine.state.snapshots(every=True)]
-        assert live == [s.state for s in State.of(service.engine.store, whole=True).snapshots(every=True)]
+        live = [snapshot.state for snapshot in service.core.state.snapshots(every=True)]
+        assert live == [s.state for s in State.load(service.core.group_commit.store, whole=True).snapshots(every=True)]
 
     play(test)
 
@@ -437,8 +437,8 @@ def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
 def test_expectation_10_the_state_is_what_the_log_makes_of_it(play: Callable[..., None]) -> None:
     async def test(service: Service) -> None:
         await _learn(service, "b", 40)
-        live = [snapshot.state for snapshot in service.engine.state.snapshots(every=True)]
-        assert live == [s.state for s in State.of(service.engine.store, whole=True).snapshots(every=True)]
+        live = [snapshot.state for snapshot in service.core.state.snapshots(every=True)]
+        assert live == [s.state for s in State.load(service.core.group_commit.store, whole=True).snapshots(every=True)]
 
     play(test)
 
@@ -564,7 +564,7 @@ def test_the_matrix_of_scopes_and_routes(play: Callable[..., None]) -> None:
         del service.client.headers["authorization"]
         keys = {scope: await service.key(scope) for scope in ("decide", "reward", "read", "admin")}
         revoked = await service.key("admin")
-        await service.engine.revoke_key("", service.engine.state.by_hash[hash_key(revoked)].id)
+        await service.core.admin.revoke_key("", service.core.state.by_hash[hash_key(revoked)].id)
         for endpoint in TABLE:
             body = {"content": b"nonsense"} if endpoint.method in ("POST", "PUT", "PATCH") else {}
             for name, key in {"none": None, "revoked": revoked, "wrong": "syn_" + "x" * 43, **keys}.items():
@@ -635,7 +635,7 @@ def test_a_bucket_fills_again() -> None:
 
 def test_expectation_18_a_full_queue_is_refused(play: Callable[..., None]) -> None:
     async def test(service: Service) -> None:
-        service.engine.limit = 0
+        service.core.group_commit.limit = 0
         reply = await service.call("POST", "/v1/bandits/b/decide", {})
         assert (reply.status_code, reply.json()["type"]) == (503, "/docs#problem-overload")
 
@@ -771,8 +771,8 @@ def test_expectation_19_a_fault_inside_tells_nothing(
         raise ZeroDivisionError("the secret of the house")
 
     async def test(service: Service) -> None:
-        monkeypatch.setattr(service.engine, "decide", fail)
-        monkeypatch.setattr(service.engine, "update", fail)
+        monkeypatch.setattr(service.core.decisions, "decide", fail)
+        monkeypatch.setattr(service.core.admin, "update", fail)
         for method, path in (("POST", "/v1/bandits/b/decide"), ("PATCH", "/v1/bandits/b")):
             reply = await service.call(method, path, {})
             assert reply.status_code == 500
@@ -844,16 +844,16 @@ def test_expectation_21_health_readiness_and_metrics(
             assert line in text.splitlines()
         assert (await service.call("GET", "/healthz")).json() == {"status": "ok"}
         assert (await service.call("GET", "/readyz")).status_code == 200
-        service.engine.away = "the disk is full"
+        service.core.group_commit.store_error = "the disk is full"
         reply = await service.call("GET", "/readyz")
         assert (reply.status_code, reply.json()["detail"]) == (503, "the journal is away")
         assert [record.__dict__["fields"] for record in caplog.records] == [{"reason": "the disk is full"}]
         assert (await service.call("GET", "/healthz")).status_code == 200
         assert "syndicated_store_away 1.0" in (await service.call("GET", "/metrics")).text
-        service.engine.away = ""
-        service.engine.failed = ZeroDivisionError()
+        service.core.group_commit.store_error = ""
+        service.core.group_commit.failed = ZeroDivisionError()
         assert (await service.call("GET", "/healthz")).status_code == 503
-        service.engine.failed = None
+        service.core.group_commit.failed = None
 
     play(test)
 
@@ -1141,7 +1141,7 @@ def test_another_admin_key_of_the_environment_takes_the_place_of_the_one_before(
     async def test(service: Service) -> None:
         mine = await service.key("admin")
         for value in ("first", "second", "second", "first"):
-            assert await serve.first_key(service.engine, value) is None
+            assert await serve.first_key(service.core, value) is None
             for known in ("first", "second"):
                 reply = await service.call("GET", "/v1/keys", key=known)
                 assert reply.status_code == (200 if known == value else 401)
@@ -1256,7 +1256,7 @@ def test_a_length_that_is_too_large_is_refused_before_the_body_comes(tmp_path: P
 
 def test_seconds_are_counted_up_to_and_with_the_edge_of_a_bucket(tmp_path: Path) -> None:
     store = SQLite(tmp_path / "journal.db")
-    metrics = Metrics(Engine(store))
+    metrics = Metrics(Core(store))
     metrics.observe("/x", 200, 0.001)
     metrics.observe("/x", 200, 99.0)
     lines = metrics.text().decode()

@@ -1,0 +1,141 @@
+"""What the journal stores of decisions and keys, and the ways from and to every other shape of them.
+
+    Choice (library)  ── from_choice ─►  ChoiceRecord  ── to_choice ─►  Choice
+    Proposal (library) ── Bandit.propose ─►  Decided  ── encode ─►  Event.body  ── decode_decided ─►  Decided
+    Decided  ── to_decision ─►  Decision (library: what a reward is learned with)
+    Event, Decided  ── log_lines.to_line ─►  LogLine  ── log_lines.import_lines ─►  Event, Decided
+    Key  ── admin ─►  KeyReply (messages: with the secret, once)
+
+Structs of the log are msgpack arrays or maps without their defaults. Their fields, their order and their defaults are
+the journal's format: a field may be added at the end with a default; nothing else may change.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct, field
+
+from syndicated.errors import InputError
+from syndicated.service.core.messages import By, Scope
+from syndicated.store import Event
+from syndicated.types import Choice, Decision
+
+COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
+
+
+class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
+    """A tuner's choice, in the log. A probability that the tuner cannot tell is NaN."""
+
+    params: dict[str, float]
+    index: tuple[int, ...] = ()
+    probability: tuple[float, ...] = ()
+    slot: int = 0
+    odds: tuple[float, ...] = ()
+    allies: tuple[int, ...] = ()
+
+
+class TopArm(Struct, frozen=True, array_like=True, gc=False):
+    """Why an arm stood where it stood: the reward expected of it, its score, and the exploration in that score."""
+
+    arm: str
+    predicted: float
+    score: float
+    bonus: float
+
+
+class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """A decision, in the log: all that its reward needs whenever it comes, and why it was made."""
+
+    epoch: int
+    version: int
+    by: By
+    arm: str
+    place: int
+    count: int
+    x: bytes
+    propensity: float
+    round: int = 0
+    params: dict[str, float] = field(default_factory=dict)
+    choice: ChoiceRecord | None = None
+    deferred: bool = False
+    explored: bool = False
+    agrees: bool = False
+    default: float | None = None  # the reward that is learned if none has come when the window closes
+    top: tuple[TopArm, ...] = ()
+    arms: list[str] | None = None
+    X: bytes | None = None
+    context: Any = None
+
+
+class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An API key, in the log. Of its secret the log has the hash alone, beside this."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    created: float
+    revoked: bool = False
+
+
+class Record:
+    """A decision and the events about it, in memory.
+
+    `choice` is the decision's own, for whoever has just made it; otherwise it is read from the log's form when needed.
+    """
+
+    __slots__ = ("_choice", "about", "decided", "event")
+
+    def __init__(
+        self, event: Event, decided: Decided | None = None, about: Iterable[Event] = (), choice: Choice | None = None
+    ) -> None:
+        self.event, self.about, self._choice = event, list(about), choice
+        self.decided = decided or decode_decided(event.body)
+
+    def copy(self) -> "Record":
+        return Record(self.event, self.decided, self.about, self._choice)
+
+    @property
+    def choice(self) -> Choice | None:
+        if self._choice is None and self.decided.choice is not None:
+            self._choice = to_choice(self.decided.choice)
+        return self._choice
+
+    @property
+    def activated(self) -> bool:
+        return any(event.kind == "activate" for event in self.about)
+
+    def rewards(self, *kinds: str) -> list[Event]:
+        return [event for event in self.about if event.kind in kinds]
+
+
+decode = msgspec.msgpack.decode
+decode_decided = msgspec.msgpack.Decoder(Decided).decode
+_encoder = msgspec.msgpack.Encoder(enc_hook=np.generic.item)
+
+
+def encode(body: Any) -> bytes:
+    """The body of an event."""
+    try:
+        return _encoder.encode(body)
+    except OverflowError:
+        raise InputError("whole numbers must be at least -2^63 and less than 2^64") from None
+
+
+def from_choice(choice: Choice) -> ChoiceRecord:
+    """A tuner's choice, for the log."""
+    return ChoiceRecord(dict(choice.params), choice.index, choice.probability, choice.slot, choice.odds, choice.allies)
+
+
+def to_choice(record: ChoiceRecord) -> Choice:
+    """The choice that a record is of."""
+    return Choice(record.params, record.index, record.probability, record.slot, record.odds, record.allies)
+
+
+def to_decision(record: Record, agent: str) -> Decision:
+    """A decision as an agent learns from it; the tuner is credited only with what the agent played itself."""
+    decided = record.decided
+    x = np.frombuffer(bytearray(decided.x))  # of a bytearray: compiled code takes arrays that can be written
+    choice = record.choice if decided.by == "agent" else None
+    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)

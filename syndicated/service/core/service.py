@@ -1,0 +1,49 @@
+"""The running service without its HTTP: its parts, and what they share."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from syndicated.service.core.admin import Admin
+from syndicated.service.core.batch import Batch
+from syndicated.service.core.decisions import Decisions
+from syndicated.service.core.group_commit import GroupCommit
+from syndicated.service.core.state import State
+from syndicated.service.core.windows import Windows
+from syndicated.store import Store
+
+T = TypeVar("T")
+
+
+class Service:
+    """A service on a journal. `decisions` and `admin` take requests; what they return is a future of the answer."""
+
+    def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self.group_commit = GroupCommit(store, limit=limit, clock=clock)
+        self.decisions = Decisions(self.group_commit)
+        self.admin = Admin(self.group_commit)
+        self.windows = Windows(self.group_commit)
+
+    def start(self) -> None:
+        """Begin to work, for requests of the running event loop."""
+        self.group_commit.start(self.windows)
+
+    async def stop(self) -> None:
+        """Finish what is queued, take a snapshot, and end."""
+        await self.group_commit.stop()
+
+    @property
+    def state(self) -> State:
+        """The state as of the last batch. To read more than one thing of it, use `read`."""
+        return self.group_commit.state
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often what happened, since the start."""
+        return {**self.group_commit.counts, **self.decisions.counts}
+
+    def read(self, view: Callable[[Batch], T]) -> "asyncio.Future[T]":
+        """What a reader makes of `batch.state` and `batch.store`, between two batches."""
+        return self.group_commit.submit(view, exclusive=True)
