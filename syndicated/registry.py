@@ -1,17 +1,105 @@
-"""Registries are namespaces: what a package's __init__ imports is registered under its class name."""
+"""Registries: classes by name, the built-in ones and those of other installed packages.
 
-from collections.abc import Mapping
-from typing import TypeVar
+Built in is what a package's `__init__` imports, under its class name. Another distribution adds its own by entry points
+in the group of the same name as the package: `syndicated.policies`, `syndicated.tuners`, `syndicated.environments`.
+Entry points are read when a name is not built in, or when everything is listed, and a class is imported when it is
+asked for: other packages cost nothing until they are used, and a broken one breaks only itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from syndicated.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
 
-def registered(namespace: Mapping[str, object], base: type[T]) -> dict[str, type[T]]:
-    """The proper subclasses of `base` among the names of a module, in the order of their names."""
-    classes = (value for value in namespace.values() if isinstance(value, type) and value is not base)
-    return {c.__name__: c for c in sorted(classes, key=lambda c: c.__name__) if issubclass(c, base)}
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """The proper subclasses of `base` among the names of a module and among the entry points of a group.
+
+    >>> from syndicated.policies import POLICIES
+    >>> POLICIES["LinUCB"].__name__
+    'LinUCB'
+    """
+
+    def __init__(self, group: str, base: type[T], namespace: Mapping[str, object]) -> None:
+        self.group, self.base = group, base
+        self.kind = base.__name__.lower()
+        classes = (value for value in namespace.values() if isinstance(value, type) and value is not base)
+        ordered = sorted(classes, key=lambda c: c.__name__)
+        self.built_in: dict[str, type[T]] = {c.__name__: c for c in ordered if issubclass(c, base)}
+        self._loaded: dict[str, type[T]] = {}
+
+    def __getitem__(self, name: str) -> type[T]:
+        if name in self.built_in:
+            return self.built_in[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._plugins[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The built-in names, and only then, for it takes a look at all installed packages, the others."""
+        yield from self.built_in
+        yield from self._plugins
+
+    def __len__(self) -> int:
+        return len(self.built_in) + len(self._plugins)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or name in self._plugins
+
+    def package(self, name: str) -> str | None:
+        """The distribution and version that a class comes from; None for those that are built in."""
+        key = _key(self, name)
+        return None if key in self.built_in else _package(self._plugins[key][0])
+
+    def plugins(self) -> list[str]:
+        """The names that other packages offer."""
+        return list(self._plugins)
+
+    def refused(self) -> list[str]:
+        """Why entry points were left out: another class has the name already."""
+        taken = {_plain(name): name for name in self.built_in}
+        return [
+            f"the {self.kind} {each.name!r} of {_package(each)} is left out: {taken[_plain(each.name)]} is built in"
+            for each in self._entry_points
+            if _plain(each.name) in taken
+        ]
+
+    @cached_property
+    def _entry_points(self) -> "list[EntryPoint]":
+        from importlib.metadata import entry_points  # it is slow to import, and seldom needed
+
+        return sorted(entry_points(group=self.group), key=lambda each: (each.name, _package(each)))
+
+    @cached_property
+    def _plugins(self) -> "dict[str, list[EntryPoint]]":
+        """The entry points whose name is not built in; those whose names are alike stand together."""
+        taken, found = set(map(_plain, self.built_in)), dict[str, "list[EntryPoint]"]()
+        for each in self._entry_points:
+            if _plain(each.name) not in taken:
+                name = next((name for name in found if _plain(name) == _plain(each.name)), each.name)
+                found.setdefault(name, []).append(each)
+        return found
+
+    def _load(self, offers: "list[EntryPoint]") -> type[T]:
+        what = f"the {self.kind} {offers[0].name!r} of {' and of '.join(map(_package, offers))}"
+        if len(offers) > 1:
+            raise InputError(f"{what} cannot be told apart: one of the packages must go")
+        try:
+            cls = offers[0].load()
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(f"{what} cannot be loaded: {text}") from error
+        if not (isinstance(cls, type) and issubclass(cls, self.base) and cls is not self.base):
+            raise InputError(f"{what} must be a subclass of {self.base.__name__}; got {cls!r}")
+        if cls.__name__ != offers[0].name:
+            raise InputError(f"{what} must have the name of its class; got {cls.__name__}")
+        return cls
 
 
 def find(registry: Mapping[str, type[T]], name: str) -> type[T]:
@@ -21,11 +109,20 @@ def find(registry: Mapping[str, type[T]], name: str) -> type[T]:
     >>> find(POLICIES, "ucb-glm").__name__
     'UCBGLM'
     """
-    for key, cls in registry.items():
+    return registry[_key(registry, name)]
+
+
+def _key(registry: Mapping[str, object], name: str) -> str:
+    for key in registry:
         if _plain(key) == _plain(name):
-            return cls
+            return key
     raise InputError(f"no {name!r} is registered; there are {', '.join(registry)}")
 
 
 def _plain(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum())
+
+
+def _package(entry_point: "EntryPoint") -> str:
+    distribution = entry_point.dist
+    return f"{distribution.name} {distribution.version}" if distribution else "an unknown package"

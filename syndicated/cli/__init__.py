@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import syndicated
 from syndicated.cli import backup, evaluate, experiments, serve, simulate
-from syndicated.cli.options import console
 from syndicated.datasets import movielens as data
 from syndicated.environments import ENVIRONMENTS
-from syndicated.errors import SyndicatedError
+from syndicated.errors import InputError, SyndicatedError
 from syndicated.policies import POLICIES
+from syndicated.registry import Registry
 from syndicated.tuners import TUNERS
 
 EXAMPLES = """\
@@ -99,12 +99,24 @@ def _add_data(commands: Any) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    terminal = console()
-    for title, registry in (("policies", POLICIES), ("tuners", TUNERS), ("environments", ENVIRONMENTS)):
-        terminal.print(f"[bold]{title}[/bold]")
-        for name, cls in registry.items():
-            first = (cls.__doc__ or "").split("\n")[0]
-            terminal.print(f"  {name:<12} {first}", highlight=False, soft_wrap=True)
+    registries: dict[str, Registry[Any]] = {"policies": POLICIES, "tuners": TUNERS, "environments": ENVIRONMENTS}
+    for title, registry in registries.items():
+        print(title)
+        for name in registry:
+            _list_class(registry, name)
+        for reason in registry.refused():
+            print(f"syndicated: {reason}", file=sys.stderr)
+
+
+def _list_class(registry: Registry[Any], name: str) -> None:
+    """One line: the name, what it is, and the package unless it is this one. A broken plug-in does not end the list."""
+    try:
+        first = (registry[name].__doc__ or "").split("\n")[0]
+    except InputError as error:
+        print(f"syndicated: {error}", file=sys.stderr)
+        return
+    package = registry.package(name)
+    print(f"  {name:<12} {first}" + (f" ({package})" if package else ""))
 
 
 def _data(options: argparse.Namespace) -> None:

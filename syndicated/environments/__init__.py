@@ -5,6 +5,6 @@ from syndicated.environments.base import Round as Round
 from syndicated.environments.movielens import MovieLens as MovieLens
 from syndicated.environments.simulation import Linear as Linear
 from syndicated.environments.simulation import Logistic as Logistic
-from syndicated.registry import registered
+from syndicated.registry import Registry
 
-ENVIRONMENTS = registered(globals(), Environment)
+ENVIRONMENTS = Registry(__name__, Environment, globals())

@@ -112,9 +112,9 @@ async def _knock(scheduler: str) -> None:
 
 
 def _perform_alike(task: Task, key: str) -> Curve:
-    """The task's curve, unless this worker's package is another than the one that made the key."""
+    """The task's curve, unless this worker's packages are others than those that made the key."""
     if task.key != key:
-        raise TaskError(f"{task} failed: a worker's version of syndicated gives other results than this one")
+        raise TaskError(f"{task} failed: a worker's version of syndicated or of a plug-in gives other results")
     return perform(task)
 
 

@@ -11,7 +11,7 @@ from syndicated._validation import check_count
 from syndicated.agent import Agent
 from syndicated.environments import ENVIRONMENTS, Environment
 from syndicated.policies import POLICIES
-from syndicated.registry import find
+from syndicated.registry import Registry, find
 from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS
 
@@ -78,12 +78,23 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The same for tasks that give the same result, and for no others. What is as ever leaves no trace."""
+        """Equal for tasks with equal results, and only for them; another version of a plug-in is another task.
+
+        Fields at their default are left out, so that adding a field does not change old keys.
+        """
         names = ["environment", "policy", "tuner", "horizon", "seed"]
         names += ["delay"] * (self.delay > 0) + ["watched"] * (not self.watched)
         what = {name: getattr(self, name) for name in names}
+        plugins = self._plugins()
+        what |= {"plugins": plugins} if plugins else {}
         text = json.dumps({"version": RESULTS_VERSION, **what})
         return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def _plugins(self) -> list[str]:
+        """The other packages that the parts come from, with their versions."""
+        parts: list[tuple[Registry[Any], Spec]]
+        parts = [(ENVIRONMENTS, self.environment), (POLICIES, self.policy), (TUNERS, self.tuner)]
+        return [package for registry, spec in parts if (package := registry.package(spec["name"]))]
 
     def world(self) -> Environment:
         return build(ENVIRONMENTS, self.environment)

@@ -5,6 +5,6 @@ from syndicated.policies.lints import LinTS as LinTS
 from syndicated.policies.linucb import LinUCB as LinUCB
 from syndicated.policies.sgdts import SGDTS as SGDTS
 from syndicated.policies.ucbglm import UCBGLM as UCBGLM
-from syndicated.registry import registered
+from syndicated.registry import Registry
 
-POLICIES = registered(globals(), Policy)
+POLICIES = Registry(__name__, Policy, globals())

@@ -1,6 +1,6 @@
 """The top layer's registry: to add a tuner, write its file and import it here."""
 
-from syndicated.registry import registered
+from syndicated.registry import Registry
 from syndicated.tuners.base import Tuner as Tuner
 from syndicated.tuners.consensus import Consensus as Consensus
 from syndicated.tuners.corral import Corral as Corral
@@ -11,4 +11,4 @@ from syndicated.tuners.theory import Theory as Theory
 from syndicated.tuners.twolayer import TwoLayer as TwoLayer
 from syndicated.tuners.uniform import Uniform as Uniform
 
-TUNERS = registered(globals(), Tuner)
+TUNERS = Registry(__name__, Tuner, globals())

@@ -23,8 +23,12 @@ from syndicated.tuners import TUNERS, Tuner, TwoLayer
 from syndicated.types import Arms, Array, Choice, Decision, Params
 
 ROUNDS = 60
-REGISTERED: list[type[Any]] = [*POLICIES.values(), *TUNERS.values(), *ENVIRONMENTS.values()]
-FOLDERS: dict[str, dict[str, Any]] = {"policies": POLICIES, "tuners": TUNERS, "environments": ENVIRONMENTS}
+FOLDERS: dict[str, Mapping[str, Any]] = {
+    "policies": POLICIES.built_in,
+    "tuners": TUNERS.built_in,
+    "environments": ENVIRONMENTS.built_in,
+}
+REGISTERED: list[type[Any]] = [cls for registry in FOLDERS.values() for cls in registry.values()]
 
 policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda c: c.__name__)
 tuners = pytest.mark.parametrize("tuner", TUNERS.values(), ids=lambda c: c.__name__)

@@ -9,7 +9,7 @@ from syndicated import OP, SGDTS, UCBGLM, Corral, Fixed, InputError, LinTS, LinU
 from syndicated.checks import on_space
 from syndicated.environments import ENVIRONMENTS, Environment, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
-from syndicated.registry import find, registered
+from syndicated.registry import Registry, find
 from syndicated.spec import build, spec_of
 from syndicated.tuners import TUNERS, Tuner
 
@@ -89,9 +89,9 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         find(POLICIES, "exp9")
 
 
-def test_registered_takes_proper_subclasses_and_sorts_them_by_name() -> None:
+def test_a_registry_takes_proper_subclasses_and_sorts_them_by_name() -> None:
     namespace = {"b": LinUCB, "a": LinTS, "base": Policy, "tuner": Theory, "number": 3, "name": "LinTS"}
-    assert list(registered(namespace, Policy).items()) == [("LinTS", LinTS), ("LinUCB", LinUCB)]
+    assert list(Registry("tests.none", Policy, namespace).items()) == [("LinTS", LinTS), ("LinUCB", LinUCB)]
 
 
 def test_the_registries_hold_what_the_package_promises() -> None:

@@ -65,9 +65,9 @@ def test_everything_registered_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_example_is_a_doctest_or_a_shell_block(page: Path) -> None:
-    """Python that is not a session is a file for test_extending.py to write; text is what programs print."""
+    """Python and TOML that are not sessions are files for other tests to write; text is what programs print."""
     for language, text in _fences(page):
-        assert language in ("pycon", "sh", "text", "python")
+        assert language in ("pycon", "sh", "text", "python", "toml")
         assert (">>> " in text) == (language == "pycon")
         if language == "python":
             assert text.startswith("# syndicated/")

@@ -76,7 +76,7 @@ class Deadly(Linear):
     def rounds(self, seed, horizon):
         os.kill(os.getpid(), signal.SIGKILL)
 
-ENVIRONMENTS["Deadly"] = Deadly
+ENVIRONMENTS.built_in["Deadly"] = Deadly
 if __name__ == "__main__":
     run(replace(SMALL, environment={{"name": "Deadly", "dim": 3}}).tasks(), Path({folder!r}), processes(2))
 """
@@ -174,7 +174,7 @@ class _Spacious(LinUCB):
 
 
 def test_a_tuner_without_a_space_gets_the_policys_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(POLICIES, "Spacious", _Spacious)
+    monkeypatch.setitem(POLICIES.built_in, "Spacious", _Spacious)
     tuners: dict[str, Spec] = {"TL": {"name": "TwoLayer"}, "own": {"name": "TwoLayer", "space": {"alpha": [1]}}}
     policies = [{"name": "Spacious", "dim": 3, "sigma": sigma} for sigma in (0.25, 0.125)]
     one, other = (replace(SMALL, policy=policy, tuners=tuners).tasks() for policy in policies)

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from syndicated._formatting import ratio_number
-from syndicated.experiments.plots import METHODS, STYLE
+from syndicated.experiments.plots import METHODS, OTHERS, STYLE
 from syndicated.experiments.scoreboard.ratios import Ratio, World, overall
 from syndicated.experiments.scoreboard.worlds import BASE, BEST_FIXED, OURS, RIVAL
+from syndicated.tuners import TUNERS
 
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OVERALL = "Geometric mean"
@@ -29,6 +30,7 @@ MARKS: dict[str, dict[str, Any]] = {
     BEST_FIXED: {"marker": "|", "color": METHODS["Fixed"], "markersize": 12, "markeredgewidth": 2.2},
     OURS: {"marker": "D", "color": _OWN, "markersize": 7.5, "zorder": 5},
 }
+GUEST: dict[str, Any] = {"marker": "*", "color": OTHERS[0], "markersize": 7}  # a tuner of another package
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class Line:
 
 def lines(worlds: Sequence[World]) -> list[Line]:
     """A row a world in the order of the board, and the geometric mean as the last."""
-    tuners = [label for label in MARKS if any(label in world.regrets for world in worlds)]
+    played = dict.fromkeys(label for world in worlds for label in world.regrets)
+    guests = [label for label in played if label in TUNERS.plugins()]
+    tuners = [label for label in (*guests, *MARKS) if label in played]
     rows = [
         Line(world.experiment.title, world.group, _known({label: world.ratio(label) for label in tuners}))
         for world in worlds
@@ -107,7 +111,7 @@ def _ends(label: str, ratio: Ratio) -> list[float]:
 
 def _draw(ax: Axes, row: Line, y: float) -> None:
     for label, ratio in row.ratios.items():
-        style = MARKS[label]
+        style = MARKS.get(label, GUEST)
         if label in WHISKERS:
             width = 2.2 if label == OURS else 1.2
             ax.plot([ratio.low, ratio.high], [y, y], color=style["color"], linewidth=width, solid_capstyle="butt")
@@ -122,5 +126,6 @@ def _legend(figure: Figure, ax: Axes) -> None:
     """Every kind of mark once, ours first."""
     handles, labels = ax.get_legend_handles_labels()
     by_label = dict(zip(reversed(labels), reversed(handles), strict=True))
-    order = [label for label in (OURS, f"{BASE} = 1", *list(reversed(MARKS))[1:]) if label in by_label]
+    known = [OURS, f"{BASE} = 1", *list(reversed(MARKS))[1:]]
+    order = [label for label in known if label in by_label] + [label for label in by_label if label not in known]
     figure.legend([by_label[label] for label in order], order, loc="outside lower center", ncols=5, frameon=False)

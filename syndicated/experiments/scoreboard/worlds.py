@@ -4,6 +4,7 @@ In a world that is played as in the paper, all tuners but ours play with the pap
 and its ablations play with the policy as it comes, which is with an intercept.
 """
 
+import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from syndicated.experiments.experiment import Experiment
 from syndicated.experiments.paper.experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
 from syndicated.space import Space
 from syndicated.spec import Spec
+from syndicated.tuners import TUNERS
 
 SEED = 1001
 REPEATS, MOVIELENS_REPEATS = 20, 8
@@ -141,11 +143,15 @@ def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
 
 
 def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
-    """The board, or of it these worlds and these tuners with the one that all are compared with."""
+    """The board, or of it these worlds and these tuners with the one that all are compared with.
+
+    A tuner of another package is not on the board; it joins when it is named.
+    """
     _check("world", worlds, [each.name for group in BOARD.values() for each in group])
-    _check("tuner", tuners, labels())
+    _check("tuner", tuners, [*labels(), *TUNERS.plugins()])
+    guests = [name for name in tuners if name not in labels()]
     chosen = {
-        group: [_only(each, tuners) for each in experiments if not worlds or each.name in worlds]
+        group: [_joined(_only(each, tuners), guests) for each in experiments if not worlds or each.name in worlds]
         for group, experiments in BOARD.items()
     }
     return {group: experiments for group, experiments in chosen.items() if experiments}
@@ -169,3 +175,18 @@ def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
 
     kept = {label: spec for label, spec in experiment.tuners.items() if not tuners or wanted(label, spec)}
     return replace(experiment, tuners=kept)
+
+
+def _joined(experiment: Experiment, guests: Collection[str]) -> Experiment:
+    """With guests, which play as ours does: the policy as it comes and its own space."""
+    as_it_comes = {**experiment.policy, "intercept": True}
+    specs = {name: {"name": name, **_told(experiment, name)} for name in guests}
+    policies = {**experiment.policies, **dict.fromkeys(guests, as_it_comes)}
+    return replace(experiment, tuners={**experiment.tuners, **specs}, policies=policies)
+
+
+def _told(experiment: Experiment, tuner: str) -> Spec:
+    """The range of rewards, where the board's tuners are told it and this one can be."""
+    rewards = experiment.tuners[BASE].get("rewards")
+    takes = "rewards" in inspect.signature(TUNERS[tuner]).parameters
+    return {"rewards": rewards} if rewards is not None and takes else {}
