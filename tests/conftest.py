@@ -1,6 +1,8 @@
-"""A real PostgreSQL for the tests that ask for one."""
+"""What tests of several rooms share: a real PostgreSQL, and a service that is called without a network."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from support.postgres import Server
@@ -17,3 +19,11 @@ def postgres() -> Iterator[Server]:
 def database(postgres: Server) -> Iterator[Callable[[], str]]:
     yield postgres.database
     postgres.drop()
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[..., None]:
+    """Runs a test against a service on a journal; run again, the service has been restarted."""
+    from support.api_service import play  # only here: it imports the whole service
+
+    return partial(play, tmp_path / "journal.db")

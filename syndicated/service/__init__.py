@@ -1,23 +1,45 @@
-"""Bandits behind HTTP: `core` is the service, `http` and `dashboard` are its ways in.
+"""The decision service: bandits that other programs call over HTTP.
 
->>> from syndicated.service import create_app
->>> from syndicated.store import open_store
->>> app = create_app(open_store("journal.db"))  # doctest: +SKIP
+core/       bandits, their log, and how requests become committed events; knows nothing of HTTP
+http/       the API: keys, limits, routes, problem documents, OpenAPI
+dashboard/  the pages for people, which use `http` for keys and problems
+(here)      `create_app`, which puts the three together
 """
 
+import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from syndicated.service.core.service import Service
     from syndicated.service.http.app import App
-    from syndicated.service.http.endpoints import Limits
+    from syndicated.service.http.limits import Limits
     from syndicated.store import Store
 
 __all__ = ["create_app"]
 
 
-def create_app(store: "Store", limits: "Limits | None" = None) -> "App":
-    """The ASGI application on a journal. It starts with its lifespan, and closes the journal at the end."""
-    from syndicated.service.core.service import Service
-    from syndicated.service.http.app import App
+def create_app(
+    store: "Store",
+    limits: "Limits | None" = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    on_start: "Callable[[Service], Awaitable[None]] | None" = None,
+) -> "App":
+    """The ASGI application of a journal: the API, its documentation and the dashboard.
 
-    return App(Service(store), limits)
+    `on_start` is awaited when the service runs, before the first request.
+    """
+    # Imported here, so that the core can be used without starlette and jinja2.
+    from syndicated.service.core.service import Service
+    from syndicated.service.dashboard.handlers import Dashboard
+    from syndicated.service.http.app import App
+    from syndicated.service.http.auth import Gate
+    from syndicated.service.http.limits import Limits
+    from syndicated.service.http.metrics import Metrics
+
+    limits = limits or Limits()
+    gate = Gate(Service(store, limit=limits.waiting_requests, clock=clock), limits)
+    metrics = Metrics(gate.service)
+    dashboard = Dashboard(gate, metrics.decision_latency)
+    return App(gate, metrics, more_routes=dashboard.routes(), not_found=dashboard.path_not_found, on_start=on_start)

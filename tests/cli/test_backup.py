@@ -22,7 +22,8 @@ from syndicated.service.core.messages import (
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.service.http import auth
+from syndicated.service.http.auth import Gate
+from syndicated.service.http.limits import Limits
 from syndicated.store import Event, SQLite, Store, StoreError, open_store
 
 ARMS = [Arm("a", x=[1.0, 0.0]), Arm("b", x=[0.0, 1.0])]
@@ -101,9 +102,10 @@ def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
     async def go_on() -> None:
         service = Service(open_store(other))
         service.start()
-        assert auth.check(service, secrets[0], "decide").name == "works"
+        gate = Gate(service, Limits())
+        assert gate.check(secrets[0], "decide").name == "works"
         with pytest.raises(Problem, match="valid key"):
-            auth.check(service, secrets[1], "decide")
+            gate.check(secrets[1], "decide")
         again = await service.decisions.decide("shop", DecideRequest(arms=list(ARMS), event_id="open"))
         assert (again.decision_id, again.repeated) == (open_.decision_id, True)
         reply = await service.decisions.reward("shop", RewardRequest(decision_id=open_.decision_id, reward=1.0))

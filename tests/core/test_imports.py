@@ -17,7 +17,7 @@ from syndicated import errors
 PACKAGE = Path(syndicated.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
-    {"types", "errors", "_compiled", "_files", "_formatting"},
+    {"types", "errors", "_compiled", "_files", "_formatting", "_security_headers"},
     {"_validation", "_learner", "streams", "_series"},
     {"space", "registry", "_statefile", "datasets"},
     {"spec", "policies", "tuners", "environments"},

@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-from syndicated.cli import _parser, serve
+from syndicated.cli import _parser
 from syndicated.service.http.routes import TABLE
+from syndicated.service.http.server import DRAIN_SECONDS
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
@@ -15,7 +16,7 @@ OPTIONS = vars(_parser().parse_args(["serve"]))
 def test_there_is_time_to_drain() -> None:
     (seconds,) = re.findall(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)
     (stop,) = re.findall(r"--stop-timeout (\d+)", DOCKERFILE)
-    assert min(int(seconds), int(stop)) > serve.DRAIN
+    assert min(int(seconds), int(stop)) > DRAIN_SECONDS
     assert "\nKillSignal=SIGTERM\n" in UNIT
     assert "\nSTOPSIGNAL SIGTERM\n" in DOCKERFILE
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import uvicorn
 
+from syndicated.service import create_app
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.core.service import Service as Core
-from syndicated.service.http.app import App
-from syndicated.service.http.uvicorn_protocol import Protocol
+from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
 from syndicated.store import SQLite
 
 
@@ -20,8 +20,8 @@ class Service(uvicorn.Server):
     """The service of a journal, its address and an admin key."""
 
     def __init__(self, file: Path) -> None:
-        self.app = App(Core(SQLite(file)), started=self._make_key)
-        super().__init__(uvicorn.Config(self.app, http=Protocol, ws="none", lifespan="on", log_config=None))
+        self.app = create_app(SQLite(file), on_start=self._make_key)
+        super().__init__(uvicorn.Config(self.app, http=LimitedHttpProtocol, ws="none", lifespan="on", log_config=None))
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.key = ""

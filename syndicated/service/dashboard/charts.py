@@ -7,23 +7,25 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-from syndicated.service.dashboard.decision_view import Bar
-from syndicated.service.dashboard.formatting import number, percent
+from syndicated._formatting import number
+from syndicated._series import evenly_spaced
+from syndicated.service.dashboard.decision_view import ScoredArm
+from syndicated.service.dashboard.formatting import percent
 from syndicated.types import Array
 
 WIDTH, HEIGHT = 440, 236
-LEFT, TOP, BOTTOM = 46, 20, 42
-MARGIN = 22  # right of lines without labels
-LABELS = 84  # right of lines with labels
+LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 46, 20, 42
+RIGHT_MARGIN = 22  # where lines have no labels
+LABEL_MARGIN = 84  # where they have
 COLOURS = 8
-LABELLED = 12  # lines with a colour and a label; others are grey
-POINTS = 120  # of a line
-GAP = 14.0  # between labels
+MAX_LABELS = 12  # lines with a colour and a label; others are grey
+MAX_POINTS = 120  # of a line
+LABEL_GAP = 14.0  # between the lines of two labels
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From numbers to places."""
+    """A linear map from values to coordinates."""
 
     low: float
     high: float
@@ -35,7 +37,7 @@ class Scale:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers between two numbers.
+    """Round numbers for an axis.
 
     >>> ticks(0, 1), ticks(0, 3000, 4)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 1000.0, 2000.0, 3000.0])
@@ -50,17 +52,19 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def probabilities(name: str, labels: Sequence[str], x: Array, p: Array) -> Markup:
-    """A line for each column of p, with the candidate that it stands for at its end."""
-    best = sorted(np.argsort(-p[-1], kind="stable")[:LABELLED].tolist())
-    kept = _thinned(len(x))
-    frame = _Frame(float(x[-1]), 0.0, _ceiling(p), WIDTH - LABELS, share=True)
+    """A line for each column of p, labelled with its candidate."""
+    best = sorted(np.argsort(-p[-1], kind="stable")[:MAX_LABELS].tolist())
+    kept = evenly_spaced(0, len(x) - 1, most=MAX_POINTS)
+    frame = _Frame(float(x[-1]), 0.0, _ceiling(p), WIDTH - LABEL_MARGIN, share=True)
     for column in sorted(range(p.shape[1]), key=lambda column: column in best):
         look = f"line s{best.index(column) % COLOURS} d{best.index(column) % 4}" if column in best else "line rest"
         frame.line(x[kept], p[kept, column], look)
     ends = [frame.y(float(p[-1, column])) for column in best]
-    right = WIDTH - LABELS
-    frame.text(right + 10, TOP - 8, name, "name")
-    for place, (column, end, beside) in enumerate(zip(best, ends, spread(ends, TOP + 6, HEIGHT - BOTTOM), strict=True)):
+    right = WIDTH - LABEL_MARGIN
+    frame.text(right + 10, TOP_MARGIN - 8, name, "name")
+    for place, (column, end, beside) in enumerate(
+        zip(best, ends, spread(ends, TOP_MARGIN + 6, HEIGHT - BOTTOM_MARGIN), strict=True)
+    ):
         frame.add(f'<path class="leader" d="M{right + 1} {end:.1f}L{right + 8} {beside:.1f}"/>')
         frame.add(f'<path class="line s{place % COLOURS} d{place % 4}" d="M{right + 10} {beside:.1f}h18"/>')
         frame.text(right + 32, beside + 4, labels[column], "label")
@@ -69,12 +73,12 @@ def probabilities(name: str, labels: Sequence[str], x: Array, p: Array) -> Marku
 
 
 def band(title: str, until: float, x: Array, y: Array, low: Array, high: Array) -> Markup:
-    """A line within its band, up to now; where y is nan there is nothing."""
+    """A line within its band, up to now. Points where y is nan are left out."""
     there = np.isfinite(y)
     x, y, low, high = x[there], y[there], low[there], high[there]
     least, most = (float(low.min()), float(high.max())) if len(y) else (0.0, 1.0)
     pad = (most - least) * 0.06 or abs(most) * 0.1 or 1.0
-    frame = _Frame(until, least - pad, most + pad, WIDTH - MARGIN)
+    frame = _Frame(until, least - pad, most + pad, WIDTH - RIGHT_MARGIN)
     frame.area(x, low, high)
     frame.line(x, y, "line s0")
     return frame.drawn(title)
@@ -82,13 +86,13 @@ def band(title: str, until: float, x: Array, y: Array, low: Array, high: Array) 
 
 def shares(title: str, until: float, x: Array, y: Array) -> Markup:
     """A line of shares, up to now."""
-    frame = _Frame(until, 0.0, _ceiling(y), WIDTH - MARGIN, share=True)
+    frame = _Frame(until, 0.0, _ceiling(y), WIDTH - RIGHT_MARGIN, share=True)
     frame.line(x, y, "line s0")
     return frame.drawn(title)
 
 
-def bars(rows: Sequence[Bar]) -> Markup:
-    """For each arm its score without exploration as a bar, and the bonus from there to its score as another."""
+def bars(rows: Sequence[ScoredArm]) -> Markup:
+    """Two bars for each arm: its score without exploration, and the bonus from there to its score."""
     ends = [0.0] + [end for row in rows for end in (row.plain, row.score)]
     x = Scale(min(ends), max(ends), 8.0, WIDTH - 8.0)
     parts = [f'<path class="axis" d="M{x(0):.1f} 4V{len(rows) * 44 + 4}"/>']
@@ -107,9 +111,9 @@ def bars(rows: Sequence[Bar]) -> Markup:
 
 
 def spread(places: Sequence[float], low: float, high: float) -> list[float]:
-    """Places moved apart, in their order, so that labels do not cover each other."""
+    """Positions moved apart, in the same order, so that labels do not cover each other."""
     order = sorted(range(len(places)), key=lambda k: places[k])
-    gap = min(GAP, (high - low) / max(1, len(places) - 1))
+    gap = min(LABEL_GAP, (high - low) / max(1, len(places) - 1))
     found = list(places)
     for rank, k in enumerate(order):
         at_least = low if rank == 0 else found[order[rank - 1]] + gap
@@ -121,20 +125,20 @@ def spread(places: Sequence[float], low: float, high: float) -> list[float]:
 
 
 class _Frame:
-    """Axes over decisions, and what is drawn into them."""
+    """A chart over decisions: its axes and what is drawn between them."""
 
     def __init__(self, until: float, low: float, high: float, right: float, share: bool = False) -> None:
         self.parts: list[str] = []
-        self.x = Scale(0.0, max(until, 1.0), LEFT, right)
-        self.y = Scale(low, high, HEIGHT - BOTTOM, TOP)
+        self.x = Scale(0.0, max(until, 1.0), LEFT_MARGIN, right)
+        self.y = Scale(low, high, HEIGHT - BOTTOM_MARGIN, TOP_MARGIN)
         for value in ticks(low, high):
             y = self.y(value)
-            self.add(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
-            self.text(LEFT - 6, y + 4, percent(value) if share else f"{value:g}", "tick end")
+            self.add(f'<path class="grid" d="M{LEFT_MARGIN} {y:.1f}H{right}"/>')
+            self.text(LEFT_MARGIN - 6, y + 4, percent(value) if share else f"{value:g}", "tick end")
         for value in filter(float.is_integer, ticks(0.0, self.x.high, 4)):
-            self.text(self.x(value), HEIGHT - BOTTOM + 16, number(value), "tick middle")
-        self.add(f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{right}"/>')
-        self.text((LEFT + right) / 2, HEIGHT - 6, "decisions", "tick middle")
+            self.text(self.x(value), HEIGHT - BOTTOM_MARGIN + 16, number(value), "tick middle")
+        self.add(f'<path class="axis" d="M{LEFT_MARGIN} {HEIGHT - BOTTOM_MARGIN}H{right}"/>')
+        self.text((LEFT_MARGIN + right) / 2, HEIGHT - 6, "decisions", "tick middle")
 
     def add(self, part: str) -> None:
         self.parts.append(part)
@@ -168,11 +172,6 @@ def _ceiling(shares: Array) -> float:
     """The top of an axis of shares."""
     most = float(shares.max(initial=0.0))
     return next(top for top in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if most < 0.98 * top or top == 1.0)
-
-
-def _thinned(count: int) -> Sequence[int]:
-    kept: list[int] = np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)).tolist()
-    return kept
 
 
 def _svg(parts: Sequence[str], height: int, title: str) -> Markup:

@@ -1,17 +1,18 @@
-"""What a bandit's history shows over its decisions: the tuner's probabilities, and the rewards."""
+"""A bandit's history over its decisions: the tuner's probabilities, and the rewards."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from syndicated._series import evenly_spaced, marginals
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.history import FIXED_COLUMNS, mean_and_error
-from syndicated.service.dashboard.formatting import WIDE, name_of
+from syndicated.service.dashboard.formatting import STANDARD_ERRORS_95, params_text
 from syndicated.types import Array
 
-STRETCHES = 40  # parts of an epoch whose rewards are shown apart
-SHORTEST = 25  # decisions in each of them
+MAX_STRETCHES = 40  # an epoch is shown in this many stretches of decisions
+MIN_STRETCH_DECISIONS = 25
 MEANINGS = {
     "boldness": "how far the model explores, in standard errors of what it expects",
     "stride": "how far the model moves with what it learns, in Newton steps",
@@ -20,7 +21,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Curves:
-    """The probability of every candidate of a hyper-parameter, a column each, after so many decisions."""
+    """The probability of every candidate of a hyper-parameter: a row for each number of decisions, a column each."""
 
     name: str
     labels: list[str]
@@ -30,17 +31,17 @@ class Curves:
     @property
     def likeliest(self) -> tuple[str, float]:
         best = int(np.argmax(self.p[-1]))
-        alike = np.ptp(self.p[-1]) < 1e-9
-        return "all alike" if alike else self.labels[best], float(self.p[-1, best])
+        equal = np.ptp(self.p[-1]) < 1e-9
+        return "all equal" if equal else self.labels[best], float(self.p[-1, best])
 
     @property
     def meaning(self) -> str | None:
-        """What a hyper-parameter in natural units is a multiple of."""
+        """What a hyper-parameter in natural units means; None for others."""
         return MEANINGS.get(self.name)
 
 
-def table(bandit: Bandit) -> Array:
-    """The rows of a bandit's history between its beginning and now, both included."""
+def history_rows(bandit: Bandit) -> Array:
+    """The rows of a bandit's history, with one for its beginning and one for now."""
     history = bandit.history
     now = [math.nan, history.count, history.learned, history.total, history.squares, history.explored]
     last = np.concatenate([now, *bandit.agent.tuner.probabilities()])
@@ -52,26 +53,23 @@ def table(bandit: Bandit) -> Array:
 
 
 def curves(bandit: Bandit, rows: Array) -> list[Curves]:
-    """For every hyper-parameter that the tuner has a choice in. One that is drawn jointly is shown by its marginals."""
+    """For every hyper-parameter with more than one value. Those that are drawn jointly are shown by their marginals."""
     found, start = [], FIXED_COLUMNS
     for axis in bandit.agent.tuner.axes():
         p = rows[:, start : start + len(axis)]
         start += len(axis)
-        for name in axis[0]:
-            values = sorted({point[name] for point in axis})
-            columns = [
-                p[:, [k for k, point in enumerate(axis) if point[name] == value]].sum(axis=1) for value in values
-            ]
-            if len(values) > 1:
-                found.append(Curves(name, [f"{value:.12g}" for value in values], rows[:, 1], np.column_stack(columns)))
+        found += [
+            Curves(each.name, [f"{value:.12g}" for value in each.values], rows[:, 1], each.p)
+            for each in marginals(axis, p)
+        ]
     return found
 
 
 def joint(bandit: Bandit) -> list[tuple[str, float]]:
-    """Candidates that set several hyper-parameters at once, the likeliest first; none where axes are drawn apart."""
+    """Candidates that set several hyper-parameters at once, the likeliest first; none where each is drawn by itself."""
     tuner = bandit.agent.tuner
     found = [
-        (name_of(point), float(chance))
+        (params_text(point), float(chance))
         for axis, p in zip(tuner.axes(), tuner.probabilities(), strict=True)
         for point, chance in zip(axis, p, strict=True)
         if len(point) > 1
@@ -81,7 +79,7 @@ def joint(bandit: Bandit) -> list[tuple[str, float]]:
 
 @dataclass(frozen=True)
 class Progress:
-    """Stretches of an epoch: the middle of each in decisions, the rewards that came in it, the share of exploration."""
+    """Stretches of an epoch: the middle of each, its mean reward with a 95% band, and its share of exploration."""
 
     decisions: Array
     mean: Array
@@ -91,11 +89,11 @@ class Progress:
 
 
 def progress(rows: Array) -> Progress:
-    """Differences between rows of the history, in stretches that are long enough to tell something."""
-    count = min(STRETCHES, max(1, int(rows[-1, 1]) // SHORTEST))
-    edges = rows[np.unique(np.linspace(0, len(rows) - 1, count + 1).round().astype(int))]
+    """The differences between rows of the history, in stretches of enough decisions for a mean."""
+    count = min(MAX_STRETCHES, max(1, int(rows[-1, 1]) // MIN_STRETCH_DECISIONS))
+    edges = rows[evenly_spaced(0, len(rows) - 1, most=count + 1)]
     steps = np.diff(edges[:, :FIXED_COLUMNS], axis=0)
     steps, middles = steps[steps[:, 1] > 0], (edges[1:, 1] + edges[:-1, 1])[steps[:, 1] > 0] / 2
     means = np.array([mean_and_error(*step[2:5]) for step in steps]).reshape(-1, 2)
-    mean, half = means[:, 0], WIDE * np.nan_to_num(means[:, 1])
+    mean, half = means[:, 0], STANDARD_ERRORS_95 * np.nan_to_num(means[:, 1])
     return Progress(middles, mean, mean - half, mean + half, steps[:, 5] / steps[:, 1])

@@ -1,4 +1,4 @@
-"""The page of a decision: why this arm, and what became of it."""
+"""What the page of a decision shows: why this arm was played, and what has happened since."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.messages import By
 from syndicated.service.core.records import COUNTED, Decided, Record, decode
-from syndicated.service.dashboard.formatting import WHO, name_of
+from syndicated.service.dashboard.formatting import DECIDED_BY, params_text
 from syndicated.store import Event
 
 _OUTCOMES = {
@@ -14,7 +14,7 @@ _OUTCOMES = {
     "counted": "counted, not learned",
     "collected": "collected until the window closes",
     "held": "held until the decision is activated",
-    "late": "it came after the window had closed; logged, not learned",
+    "late": "came after the window had closed; logged, not learned",
 }
 
 
@@ -27,8 +27,8 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """Why an arm stood where it stood: score = plain + bonus; `predicted` is the reward that was expected of it."""
+class ScoredArm:
+    """An arm and its score = plain + bonus. `predicted` is the reward that the model expected of it."""
 
     arm: str
     chosen: bool
@@ -39,8 +39,8 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Explained:
-    """All that the page of a decision shows."""
+class DecisionView:
+    """Everything that the page of a decision shows."""
 
     at: float
     event_id: str | None
@@ -48,8 +48,8 @@ class Explained:
     decided: Decided
     who: str
     drawn: list[Draw]
-    alike: tuple[int, int] | None
-    bars: list[Bar]
+    agreeing: tuple[int, int] | None
+    bars: list[ScoredArm]
     same_scale: bool
     unlearned: bool
     deferred: bool
@@ -57,32 +57,35 @@ class Explained:
     about: list[tuple[float, str]]
 
 
-def explained(bandit: Bandit, record: Record) -> Explained:
-    """A decision and what became of it."""
+def decision_view(bandit: Bandit, record: Record) -> DecisionView:
+    """A decision and what has happened since."""
     event, decided = record.event, record.decided
     bars = [
-        Bar(top.arm, top.arm == decided.arm, top.predicted, top.score - top.bonus, top.bonus, top.score)
+        ScoredArm(top.arm, top.arm == decided.arm, top.predicted, top.score - top.bonus, top.bonus, top.score)
         for top in decided.top
     ]
-    return Explained(
+    return DecisionView(
         at=event.at,
         event_id=event.key,
         subject=event.subject,
         decided=decided,
-        who=WHO[decided.by],
+        who=DECIDED_BY[decided.by],
         drawn=draws(decided),
-        alike=alike(decided),
+        agreeing=agreeing(decided),
         bars=bars,
         same_scale=all(math.isclose(b.predicted, b.plain, rel_tol=1e-6, abs_tol=1e-9) for b in bars),
         unlearned=decided.version == decided.epoch,
         deferred=decided.deferred,
         old=decided.epoch != bandit.epoch,
-        about=[(about.at, happened(about, decided.by)) for about in record.about],
+        about=[(about.at, event_text(about, decided.by)) for about in record.about],
     )
 
 
-def alike(decided: Decided) -> tuple[int, int] | None:
-    """How many of the tuner's candidates would have played this arm, where its propensity is their probability."""
+def agreeing(decided: Decided) -> tuple[int, int] | None:
+    """How many of the tuner's candidates would have played this arm, and how many there are.
+
+    None where the propensity is not the probability of those candidates.
+    """
     choice = decided.choice
     if choice is None or decided.by != "agent" or not choice.allies:
         return None
@@ -91,24 +94,24 @@ def alike(decided: Decided) -> tuple[int, int] | None:
 
 
 def draws(decided: Decided) -> list[Draw]:
-    """What the tuner drew: on one axis all values at once, on several one value each."""
+    """What the tuner drew: all values at once if there is one axis, or else one value on each axis."""
     choice = decided.choice
     if choice is None or not choice.params:
         return []
     if len(choice.index) == 1:
-        return [Draw(name_of(choice.params), choice.probability[0])]
+        return [Draw(params_text(choice.params), choice.probability[0])]
     parts = zip(choice.params.items(), choice.probability, strict=True)
-    return [Draw(name_of({name: value}), chance) for (name, value), chance in parts]
+    return [Draw(params_text({name: value}), chance) for (name, value), chance in parts]
 
 
-def happened(event: Event, by: By) -> str:
-    """An event about a decision, in a sentence."""
+def event_text(event: Event, by: By) -> str:
+    """An event about a decision as a sentence."""
     body = decode(event.body) if event.body else {}
-    took = "learned" if by in COUNTED else "counted, not learned"
+    effect = "learned" if by in COUNTED else "counted, not learned"
     if event.kind in ("reward", "late"):
         return f"Reward {body.get('value', 0.0):g}: {_OUTCOMES.get(body.get('outcome', ''), event.kind)}."
     if event.kind == "activate":
-        return "Activated." if event.learn is None else f"Activated: its reward {event.learn:g} was {took}."
+        return "Activated." if event.learn is None else f"Activated: its reward {event.learn:g} was {effect}."
     if event.kind == "close":
-        return f"The reward window closed: {event.learn:g} was {took}." if event.learn is not None else "Closed."
+        return f"The reward window closed: {event.learn:g} was {effect}." if event.learn is not None else "Closed."
     return f"{event.kind.capitalize()}."

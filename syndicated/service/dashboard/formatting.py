@@ -1,14 +1,15 @@
-"""Numbers, and what they are about, in words."""
+"""Numbers and settings as text for the pages."""
 
 import math
 from dataclasses import dataclass
 
+from syndicated._formatting import number
 from syndicated.service.core.history import mean_and_error
 from syndicated.service.core.messages import By
 from syndicated.types import Params
 
-WIDE = 1.96  # standard errors on each side of a mean that has a 95% band
-WHO: dict[By, str] = {
+STANDARD_ERRORS_95 = 1.96  # on each side of a mean, for a 95% band
+DECIDED_BY: dict[By, str] = {
     "agent": "the model",
     "warmup": "warm-up: a random arm",
     "floor": "floor: a random arm",
@@ -20,41 +21,34 @@ WHO: dict[By, str] = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and half of its 95% band; nan where there is too little to tell."""
+    """A mean and half the width of its 95% band; nan where there are too few numbers."""
 
     mean: float
     half: float
 
     @classmethod
-    def of(cls, count: float, total: float, squares: float) -> "Interval":
+    def of_sums(cls, count: float, total: float, squares: float) -> "Interval":
         mean, error = mean_and_error(count, total, squares)
-        return cls(mean, WIDE * error)
+        return cls(mean, STANDARD_ERRORS_95 * error)
 
     @property
-    def size(self) -> "Interval":
-        """The same without its sign."""
+    def magnitude(self) -> "Interval":
+        """The same without the sign of its mean."""
         return Interval(abs(self.mean), self.half)
 
 
 def share(part: float, whole: float) -> float:
-    """A part of a whole; nan if there is none."""
+    """A part of a whole; nan if the whole is 0."""
     return part / whole if whole else math.nan
 
 
-def name_of(params: Params) -> str:
-    """Hyper-parameters in words."""
-    return ", ".join(f"{name} = {value:.5g}" for name, value in params.items()) or "none"
+def params_text(params: Params) -> str:
+    """Hyper-parameters as text.
 
-
-def number(value: float) -> str:
-    """A number for a table.
-
-    >>> number(1234567), number(0.123456), number(12.0), number(float("nan"))
-    ('1,234,567', '0.1235', '12', '–')
+    >>> params_text({"alpha": 0.5, "lam": 1.0})
+    'alpha = 0.5, lam = 1'
     """
-    if not math.isfinite(value):
-        return "–"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+    return ", ".join(f"{name} = {value:.5g}" for name, value in params.items()) or "none"
 
 
 def percent(value: float) -> str:

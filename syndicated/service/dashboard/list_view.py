@@ -12,7 +12,7 @@ from syndicated.tuners import TUNERS
 
 
 @dataclass(frozen=True)
-class Line:
+class BanditRow:
     """A bandit in the list."""
 
     name: str
@@ -28,9 +28,9 @@ class Line:
     last: float | None
 
 
-def line(bandit: Bandit, last: float | None) -> Line:
+def bandit_row(bandit: Bandit, last: float | None) -> BanditRow:
     history, spec = bandit.history, bandit.spec
-    return Line(
+    return BanditRow(
         name=bandit.name,
         policy=find(POLICIES, spec.policy["name"]).__name__,
         tuner=find(TUNERS, spec.tuner["name"]).__name__,
@@ -39,13 +39,13 @@ def line(bandit: Bandit, last: float | None) -> Line:
         decisions=history.count,
         rewards=history.learned,
         joined=share(history.learned, history.count),
-        reward=Interval.of(history.learned, history.total, history.squares),
+        reward=Interval.of_sums(history.learned, history.total, history.squares),
         alarms=bandit.alarms(),
         last=last,
     )
 
 
-def listing(state: State, last: Mapping[int, float]) -> tuple[list[Line], list[Line]]:
-    """The bandits that are in use and the retired ones, each by name; `last` says when something happened to each."""
-    lines = [line(bandit, last.get(bandit.id)) for _, bandit in sorted(state.names.items())]
-    return [each for each in lines if not each.retired], [each for each in lines if each.retired]
+def list_view(state: State, last: Mapping[int, float]) -> tuple[list[BanditRow], list[BanditRow]]:
+    """The bandits in use and the retired ones, both by name. `last` has the time of each bandit's last activity."""
+    rows = [bandit_row(bandit, last.get(bandit.id)) for _, bandit in sorted(state.names.items())]
+    return [row for row in rows if not row.retired], [row for row in rows if row.retired]

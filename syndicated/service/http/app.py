@@ -1,9 +1,9 @@
-"""The service over HTTP: the front that takes every request, and the two routes that are taken without a router.
+"""The service over HTTP: one ASGI application, which answers every request.
 
-    request ─► App ─► decide, reward: read, check, ask the service, answer in two messages
-                └──► router ─► a row of the route table (routes.py), or a page
+    request ─► App ─► decide, reward: BoundEndpoint ─► handler ─► service        (before the router, which is slow)
+                └──► router ─► the other BoundEndpoints, and the dashboard's pages
 
-Whatever goes wrong on the way becomes a problem document here, and nowhere else.
+Every exception on the way becomes a problem document here, and nowhere else.
 """
 
 import itertools
@@ -11,78 +11,70 @@ import logging
 import re
 import secrets
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, Router
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from syndicated.service.core.messages import Scope as KeyScope
+from syndicated._security_headers import SERVICE_HEADERS
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Key
 from syndicated.service.core.service import Service
-from syndicated.service.dashboard import handlers as pages
-from syndicated.service.http import auth, routes
-from syndicated.service.http.endpoints import (
-    JSON,
-    SECURITY,
-    Limits,
-    Rate,
-    Refusal,
-    Row,
-    document,
-    headers_of,
-    problem_of,
-)
-from syndicated.service.http.logs import safe
+from syndicated.service.http.auth import Gate
+from syndicated.service.http.endpoints import BoundEndpoint
+from syndicated.service.http.headers import JSON, headers_of
+from syndicated.service.http.logs import loggable_path
 from syndicated.service.http.metrics import Metrics
+from syndicated.service.http.problem_documents import ProblemWithHeaders, problem_document, problem_of
+from syndicated.service.http.routes import BANDIT, BANDITS, TABLE
 
-BANDITS = "/v1/bandits/"
-NAMED = BANDITS + "{name}/"
-ID = b"x-request-id"
-LATEST = 1000  # decisions whose latency the pages show
+REQUEST_ID = b"x-request-id"
 
 log = logging.getLogger("syndicated.requests")
 encode = msgspec.json.encode
 
-_id = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_JSON_HEADERS = [(b"content-type", JSON.encode())]
+_SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in SERVICE_HEADERS.items()]
+_VALID_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+async def path_not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer for a path that no route has."""
+    raise Problem(404, "unknown-path", "there is nothing at this path; /docs lists what there is")
 
 
 class App:
-    """An ASGI application on a service, which lives as long as the application does."""
+    """An ASGI application. It starts its service with the server and stops it with the server.
+
+    `more_routes` are served beside the API's, and `not_found` answers where no route does. `on_start` is awaited once
+    the service runs and before the first request.
+    """
 
     def __init__(
         self,
-        service: Service,
-        limits: Limits | None = None,
+        gate: Gate,
+        metrics: Metrics,
         *,
-        started: Callable[[Service], Awaitable[None]] | None = None,
+        more_routes: Sequence[BaseRoute] = (),
+        not_found: ASGIApp = path_not_found,
+        on_start: Callable[[Service], Awaitable[None]] | None = None,
     ) -> None:
-        self.service, self.limits = service, limits or Limits()
-        self.metrics = Metrics(service)
-        self._rate = Rate(self.limits.rate)
-        self._seconds: deque[float] = deque(maxlen=LATEST)
-        self._started = started
-        self._run, self._number = secrets.token_hex(6), itertools.count()
-        rows = [Row(endpoint) for endpoint in routes.TABLE]
-        self._hot = {row.endpoint.path.removeprefix(NAMED): row for row in rows if row.endpoint.hot}
+        self.service, self.metrics, self._on_start = gate.service, metrics, on_start
+        self._run_id, self._request_numbers = secrets.token_hex(6), itertools.count()
+        endpoints = [BoundEndpoint(endpoint, gate, metrics) for endpoint in TABLE]
+        self._hot = {each.endpoint.path.removeprefix(BANDIT + "/"): each for each in endpoints if each.endpoint.hot}
         self._router = Router(
-            [*_routes(rows), *pages.routes(service, self.latency, self._rate)],
-            redirect_slashes=False,
-            lifespan=self._life,
-            default=_not_found,
+            [*_routes(endpoints), *more_routes], redirect_slashes=False, lifespan=self._lifespan, default=not_found
         )
 
     @asynccontextmanager
-    async def _life(self, app: Any) -> AsyncIterator[None]:
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         self.service.start()
         try:
-            if self._started is not None:
-                await self._started(self.service)
+            if self._on_start is not None:
+                await self._on_start(self.service)
             yield
         finally:
             await self.service.stop()
@@ -91,124 +83,95 @@ class App:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
-        begun, path = time.perf_counter(), scope["path"]
+        start, path = time.perf_counter(), scope["path"]
         reply = _Reply(send, self._request_id(scope))
-        name, _, verb = path[len(BANDITS) :].partition("/")
-        hot = self._hot.get(verb) if scope["method"] == "POST" and path.startswith(BANDITS) else None
+        name, _, verb = path[len(BANDITS) + 1 :].partition("/")
+        hot = self._hot.get(verb) if scope["method"] == "POST" and path.startswith(BANDITS + "/") else None
         try:
             if hot is not None:
-                await reply.give(200, _JSON, encode(await hot.take(self, {"name": name}, scope, receive)))
+                await reply.give(200, _JSON_HEADERS, encode(await hot.answer({"name": name}, scope, receive)))
             else:
-                scope["app"] = self
                 await self._router(scope, receive, reply.send)
         except Exception as error:
             await self._explain(error, reply)
-        seconds = time.perf_counter() - begun
-        if verb == "decide" and reply.status == 200:
-            self._seconds.append(seconds)
+        seconds = time.perf_counter() - start
         self.metrics.observe(hot.endpoint.path if hot else _route_of(scope), reply.status, seconds)
         level = logging.DEBUG if hot is not None and reply.status < 400 else logging.INFO
         if log.isEnabledFor(level):
-            fields = {"request": reply.id, "method": scope["method"], "path": safe(path), "status": reply.status}
+            shown = loggable_path(path)
+            fields = {"request": reply.id, "method": scope["method"], "path": shown, "status": reply.status}
             log.log(level, "request", extra={"fields": fields | {"ms": round(seconds * 1000, 3)}})
 
-    def latency(self) -> tuple[float, float] | None:
-        """The seconds that half and 99% of the latest decisions took at most; None before the first."""
-        ranked = sorted(self._seconds)
-        return (ranked[len(ranked) // 2], ranked[len(ranked) * 99 // 100]) if ranked else None
-
     async def _explain(self, error: Exception, reply: "_Reply") -> None:
-        """Answer with a problem document, unless an answer has begun."""
+        """Answer with a problem document, unless a reply has begun."""
         problem = problem_of(error)
         if problem.status == 500:
             log.error("a request failed", exc_info=error, extra={"fields": {"request": reply.id}})
         if reply.status:
             raise error
-        headers, body = document(problem, reply.id)
+        headers, body = problem_document(problem, reply.id)
         pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        await reply.give(problem.status, [*pairs, *SECURITY], body)
+        await reply.give(problem.status, [*pairs, *_SECURITY_HEADERS], body)
 
     def _request_id(self, scope: Scope) -> str:
-        given = headers_of(scope).get(ID)
-        if given is not None and _id.fullmatch(given):
+        """The id that the request carries, if it is a valid one, or else a new one."""
+        given = headers_of(scope).get(REQUEST_ID)
+        if given is not None and _VALID_REQUEST_ID.fullmatch(given):
             return str(given, "ascii")
-        return f"{self._run}-{next(self._number):x}"
-
-    def admit(self, scope: Scope, wanted: KeyScope) -> Key:
-        """The key of a request that may do this, and may do it now.
-
-        The cookie of the pages is good for reading alone: a browser may be made to send it with a request of another
-        page's making.
-        """
-        given = headers_of(scope).get(b"authorization", b"")
-        token = str(given[7:], "latin-1").strip() if given[:7].lower() == b"bearer " else None
-        if token is None and scope["method"] in ("GET", "HEAD"):
-            token = auth.token_of(HTTPConnection(scope))
-        key = auth.check(self.service, token, wanted)
-        self._rate.take(key.id)
-        return key
+        return f"{self._run_id}-{next(self._request_numbers):x}"
 
 
 class _Reply:
-    """A reply on its way: its status once it has begun, and the headers that every reply has."""
+    """Sends a reply with the headers that every reply has. `status` is 0 until the reply has begun."""
 
     def __init__(self, send: Send, id_: str) -> None:
         self._send, self.id, self.status = send, id_, 0
 
     async def give(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """A whole reply."""
+        """Send a whole reply."""
         self.status = status
-        own = [*headers, (ID, self.id.encode()), (b"content-length", b"%d" % len(body))]
-        await self._send({"type": "http.response.start", "status": status, "headers": own})
+        all_headers = [*headers, (REQUEST_ID, self.id.encode()), (b"content-length", b"%d" % len(body))]
+        await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
         await self._send({"type": "http.response.body", "body": body})
 
     async def send(self, message: Message) -> None:
-        """A part of a reply that the router makes."""
+        """Send a message of a reply that a route makes."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            given = list(message.get("headers", ()))
-            names = {name.lower() for name, _ in given}
-            more = [pair for pair in SECURITY if pair[0] not in names]
-            message = {**message, "headers": [*given, *more, (ID, self.id.encode())]}
+            own = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in own}
+            missing = [pair for pair in _SECURITY_HEADERS if pair[0] not in names]
+            message = {**message, "headers": [*own, *missing, (REQUEST_ID, self.id.encode())]}
         await self._send(message)
 
 
 class _Methods:
-    """The rows of the route table that share a path."""
+    """The endpoints that share a path, by method."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._rows = {row.endpoint.method: row for row in rows}
-        if "GET" in self._rows:
-            self._rows["HEAD"] = self._rows["GET"]
+    def __init__(self, endpoints: Sequence[BoundEndpoint]) -> None:
+        self._endpoints = {each.endpoint.method: each for each in endpoints}
+        if "GET" in self._endpoints:
+            self._endpoints["HEAD"] = self._endpoints["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        row = self._rows.get(scope["method"])
-        if row is None:
-            allowed = ", ".join(sorted(self._rows))
-            raise Refusal(405, "method", f"this path takes {allowed}; got {scope['method']}", {"allow": allowed})
-        response = await row.respond(scope["app"], scope, receive)
+        endpoint = self._endpoints.get(scope["method"])
+        if endpoint is None:
+            allowed, method = ", ".join(sorted(self._endpoints)), scope["method"]
+            detail = f"this path supports {allowed}; got {method}"
+            raise ProblemWithHeaders(405, "method", detail, {"allow": allowed})
+        response = await endpoint.respond(scope, receive)
         await response(scope, receive, send)
 
 
-def _routes(rows: Iterable[Row]) -> list[BaseRoute]:
+def _routes(endpoints: Iterable[BoundEndpoint]) -> list[BaseRoute]:
     """A route for each path of the table."""
-    paths: dict[str, list[Row]] = {}
-    for row in rows:
-        paths.setdefault(row.endpoint.path, []).append(row)
-    return [Route(path, _Methods(rows)) for path, rows in paths.items()]
+    paths: dict[str, list[BoundEndpoint]] = {}
+    for each in endpoints:
+        paths.setdefault(each.endpoint.path, []).append(each)
+    return [Route(path, _Methods(sharing)) for path, sharing in paths.items()]
 
 
 def _route_of(scope: Scope) -> str:
-    """The path of the route that took a request, with places for names: few, as metrics need them."""
+    """The pattern of the route that answered, such as /v1/bandits/{name}: there are few, as metrics need it."""
     route = scope.get("route")
     return getattr(route, "path", "other")
-
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    if any(name == b"accept" and b"text/html" in value for name, value in scope["headers"]):
-        await pages.error_page(404, "there is nothing at this path")(scope, receive, send)
-        return
-    raise Problem(404, "unknown-path", "there is nothing at this path; /docs lists what there is")
-
-
-_JSON = [(b"content-type", JSON.encode())]

@@ -1,4 +1,4 @@
-"""The handlers of the API: each calls the service with what a request has brought, and answers."""
+"""The handlers of the API: each calls the service with a checked request, and returns the reply."""
 
 import asyncio
 import logging
@@ -23,27 +23,28 @@ from syndicated.service.core.messages import (
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import decode
 from syndicated.service.http import parquet
-from syndicated.service.http.endpoints import BINARY, BYTES, LINES, PARQUET, Call
+from syndicated.service.http.endpoints import Call
+from syndicated.service.http.headers import BINARY, BYTES, JSON_LINES, PARQUET
 from syndicated.service.http.metrics import CONTENT_TYPE
 
-CHUNK = 1000  # events of the log that are read at once
+EXPORT_CHUNK = 1000  # events of the log that are read at a time
 
 log = logging.getLogger("syndicated")
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
-Sequence = Annotated[int, Meta(ge=0, le=2**62)]
+SequenceNumber = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Latest(Strict, frozen=True):
-    """How many of the latest."""
+    """How many of the latest to return."""
 
     limit: Count = 100
 
 
 class LogQuery(Strict, frozen=True):
-    """Which part of the log: behind which sequence number, at most how many events, and as what."""
+    """The part of the log after a sequence number, with at most so many events, as JSON lines or Parquet."""
 
-    after: Sequence = 0
+    after: SequenceNumber = 0
     limit: Annotated[int, Meta(ge=1, le=2**62)] | None = None
     format: Literal["jsonl", "parquet"] = "jsonl"
 
@@ -59,13 +60,13 @@ class ArmsReply(Struct, frozen=True):
 
 
 class Erased(Struct, frozen=True):
-    """How many events were emptied."""
+    """How many events had their content erased."""
 
     erased: int
 
 
 class AuditLine(Struct, frozen=True, kw_only=True):
-    """What an administrator, or the service by itself, has done; `actor` is the id of a key."""
+    """An action of an administrator or of the service itself. `actor` is the id of the key; empty for the service."""
 
     seq: int
     at: float
@@ -78,43 +79,43 @@ class AuditLine(Struct, frozen=True, kw_only=True):
 
 
 async def healthz(call: Call) -> Health:
-    if call.app.service.group_commit.failed is not None:
-        raise Problem(503, "stopped", "the service has stopped; the process must be started again")
+    if call.service.group_commit.failed is not None:
+        raise Problem(503, "stopped", "the service has failed; restart the process")
     return Health()
 
 
 async def readyz(call: Call) -> Health:
-    group_commit = call.app.service.group_commit
+    group_commit = call.service.group_commit
     if group_commit.store_error:
-        log.warning("the journal is away", extra={"fields": {"reason": group_commit.store_error}})
-        raise Problem(503, "not-ready", "the journal is away")
+        log.warning("the journal is unavailable", extra={"fields": {"reason": group_commit.store_error}})
+        raise Problem(503, "not-ready", "the journal is unavailable")
     if not group_commit.ready:
-        raise Problem(503, "not-ready", "the service has stopped, or is about to")
+        raise Problem(503, "not-ready", "the service is stopping or has failed")
     return Health()
 
 
 async def metrics(call: Call) -> Response:
-    return Response(call.app.metrics.text(), headers={"content-type": CONTENT_TYPE})
+    return Response(call.metrics.text(), headers={"content-type": CONTENT_TYPE})
 
 
 async def keys(call: Call) -> list[KeyReply]:
-    return await call.app.service.admin.keys()
+    return await call.service.admin.keys()
 
 
 async def create_key(call: Call) -> KeyReply:
-    return await call.app.service.admin.create_key(call.actor, call.body)
+    return await call.service.admin.create_key(call.actor, call.body)
 
 
 async def revoke_key(call: Call) -> KeyReply:
-    return await call.app.service.admin.revoke_key(call.actor, call.path["id"])
+    return await call.service.admin.revoke_key(call.actor, call.path["id"])
 
 
 async def erase(call: Call) -> Erased:
-    return Erased(await call.app.service.admin.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
+    return Erased(await call.service.admin.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
 
 
 async def audit(call: Call) -> list[AuditLine]:
-    service = call.app.service
+    service = call.service
     events = await service.admin.audit(call.query.limit)
     names = {bandit.id: bandit.name for bandit in list(service.state.bandits.values())}
     return [_audit_line(event.seq, event.at, event.kind, decode(event.body), names) for event in events]
@@ -133,35 +134,35 @@ def _audit_line(seq: int, at: float, kind: str, body: dict[str, Any], names: dic
 
 
 async def create(call: Call) -> BanditReply:
-    return await call.app.service.admin.create(call.actor, call.body)
+    return await call.service.admin.create(call.actor, call.body)
 
 
 async def bandits(call: Call) -> list[BanditReply]:
-    return await call.app.service.admin.bandits()
+    return await call.service.admin.bandits()
 
 
 async def bandit(call: Call) -> BanditReply:
-    return await call.app.service.admin.bandit(call.path["name"])
+    return await call.service.admin.bandit(call.path["name"])
 
 
 async def update(call: Call) -> BanditReply:
-    return await call.app.service.admin.update(call.actor, call.path["name"], call.body)
+    return await call.service.admin.update(call.actor, call.path["name"], call.body)
 
 
 async def retire(call: Call) -> None:
-    await call.app.service.admin.retire(call.actor, call.path["name"])
+    await call.service.admin.retire(call.actor, call.path["name"])
 
 
 async def arms(call: Call) -> list[Arm]:
-    return await call.app.service.admin.arms(call.path["name"])
+    return await call.service.admin.arms(call.path["name"])
 
 
 async def put_arms(call: Call) -> ArmsReply:
-    return ArmsReply(await call.app.service.admin.put_arms(call.actor, call.path["name"], call.body.arms))
+    return ArmsReply(await call.service.admin.put_arms(call.actor, call.path["name"], call.body.arms))
 
 
 async def drop_arm(call: Call) -> None:
-    await call.app.service.admin.drop_arm(call.actor, call.path["name"], call.path["id"])
+    await call.service.admin.drop_arm(call.actor, call.path["name"], call.path["id"])
 
 
 # decisions
@@ -169,30 +170,30 @@ async def drop_arm(call: Call) -> None:
 
 async def decide(call: Call) -> DecideReply:
     if (call.body.shape is None) != (call.table is None):
-        raise Problem(422, "invalid", f"shape is for bodies of type {BINARY}, and they must have it")
-    answer = call.app.service.decisions.decide(call.path["name"], call.body, call.table)
+        raise Problem(422, "invalid", f"shape is required with a body of type {BINARY}, and not allowed with others")
+    answer = call.service.decisions.decide(call.path["name"], call.body, call.table)
     call.body = call.table = None
     try:
         return await answer
     finally:
-        del answer  # or its exception, this frame and itself would keep each other
+        del answer  # else the answer's exception, this frame and the answer keep each other alive
 
 
 async def reward(call: Call) -> RewardReply:
-    return await call.app.service.decisions.reward(call.path["name"], call.body)
+    return await call.service.decisions.reward(call.path["name"], call.body)
 
 
 async def activate(call: Call) -> RewardReply:
-    return await call.app.service.decisions.activate(call.path["name"], call.body.decision_id)
+    return await call.service.decisions.activate(call.path["name"], call.body.decision_id)
 
 
 async def decision(call: Call) -> DecisionReply:
-    record = await call.app.service.decisions.decision(call.path["name"], call.path["id"])
+    record = await call.service.decisions.decision(call.path["name"], call.path["id"])
     return decision_reply(record, call.path["name"], call.path["id"])
 
 
 async def decisions(call: Call) -> list[DecisionReply]:
-    service, name = call.app.service, call.path["name"]
+    service, name = call.service, call.path["name"]
     events = await service.admin.latest(name, call.query.limit)
     ids = service.decisions.ids
     return [DecisionReply(decision_id=ids.of(event.seq), decision=to_line(event, name)) for event in events]
@@ -204,18 +205,18 @@ async def decisions(call: Call) -> list[DecisionReply]:
 async def export(call: Call) -> Response:
     name, query = call.path["name"], call.query
     left = query.limit or 2**62
-    first = await call.app.service.admin.export(name, query.after, min(CHUNK, left))
+    first = await call.service.admin.export(name, query.after, min(EXPORT_CHUNK, left))
 
     async def chunks() -> AsyncIterator[list[LogLine]]:
         events, wanted = first, left
         while events:
             yield [to_line(event, name) for event in events]
             wanted -= len(events)
-            events = await call.app.service.admin.export(name, events[-1].seq, min(CHUNK, wanted)) if wanted else []
+            events = await call.service.admin.export(name, events[-1].seq, min(EXPORT_CHUNK, wanted)) if wanted else []
 
     if query.format == "parquet":
         return StreamingResponse(parquet.write(chunks(), parquet.find()), media_type=PARQUET)
-    return StreamingResponse(_json_lines(chunks()), media_type=LINES)
+    return StreamingResponse(_json_lines(chunks()), media_type=JSON_LINES)
 
 
 async def _json_lines(chunks: AsyncIterator[list[LogLine]]) -> AsyncIterator[bytes]:
@@ -225,28 +226,28 @@ async def _json_lines(chunks: AsyncIterator[list[LogLine]]) -> AsyncIterator[byt
 
 async def import_(call: Call) -> Imported:
     lines = await asyncio.to_thread(parse, call.body)
-    return await call.app.service.admin.import_log(call.actor, call.path["name"], lines)
+    return await call.service.admin.import_log(call.actor, call.path["name"], lines)
 
 
 async def models(call: Call) -> list[ModelReply]:
-    return await call.app.service.admin.models(call.path["name"])
+    return await call.service.admin.models(call.path["name"])
 
 
 async def keep_model(call: Call) -> ModelReply:
-    return await call.app.service.admin.save_model(call.path["name"])
+    return await call.service.admin.save_model(call.path["name"])
 
 
 async def model(call: Call) -> Response:
-    return Response(await call.app.service.admin.model(call.path["name"]), media_type=BYTES)
+    return Response(await call.service.admin.model(call.path["name"]), media_type=BYTES)
 
 
 async def kept_model(call: Call) -> Response:
-    return Response(await call.app.service.admin.model(call.path["name"], call.path["version"]), media_type=BYTES)
+    return Response(await call.service.admin.model(call.path["name"], call.path["version"]), media_type=BYTES)
 
 
 async def load_model(call: Call) -> BanditReply:
-    return await call.app.service.admin.load_model(call.actor, call.path["name"], call.body)
+    return await call.service.admin.load_model(call.actor, call.path["name"], call.body)
 
 
 async def restore_model(call: Call) -> BanditReply:
-    return await call.app.service.admin.load_model(call.actor, call.path["name"], call.path["version"])
+    return await call.service.admin.load_model(call.actor, call.path["name"], call.path["version"])

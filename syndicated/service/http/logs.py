@@ -1,4 +1,4 @@
-"""Logs: JSON lines on standard error, without keys and bodies."""
+"""The service's own logs: JSON lines on standard error, without keys, bodies and subjects."""
 
 import logging
 import re
@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 LEVELS = ("debug", "info", "warning", "error")
-SUBJECT = "/v1/subjects/"
+SUBJECTS_PATH = "/v1/subjects/"
 
 _KEY = re.compile(r"syn_[\w-]+")
 
 
-class Lines(logging.Formatter):
-    """A record as one line of JSON: time, level, message, and what the record brings under `fields`."""
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON: time, level, message, and the record's `fields`. Keys in it are masked."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -31,12 +31,12 @@ class Lines(logging.Formatter):
 
 
 def set_up(level: str) -> None:
-    """Send all logs of this process to standard error, from this level up."""
+    """Send the logs of this process to standard error, from this level up."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
-def safe(path: str) -> str:
-    """A path as logs may have it: no person's name, and no key that somebody put there by mistake."""
-    return SUBJECT + "..." if path.startswith(SUBJECT) else path
+def loggable_path(path: str) -> str:
+    """A path without the subject in it, which may be a person's name."""
+    return SUBJECTS_PATH + "..." if path.startswith(SUBJECTS_PATH) else path

@@ -20,7 +20,8 @@ from syndicated.service.core.messages import (
     RewardRequest,
     Spec,
 )
-from syndicated.service.http.endpoints import BINARY, BYTES, JSON, LINES, PARQUET, Call, Endpoint
+from syndicated.service.http import docs_page
+from syndicated.service.http.endpoints import Call, Endpoint
 from syndicated.service.http.handlers import (
     ArmsReply,
     AuditLine,
@@ -58,32 +59,34 @@ from syndicated.service.http.handlers import (
     reward,
     update,
 )
-from syndicated.service.http.openapi import HERE, describe, page
+from syndicated.service.http.headers import BINARY, BYTES, JSON, JSON_LINES, PARQUET
+from syndicated.service.http.openapi import openapi_document
 
-NAMED = "/v1/bandits/{name}"
+BANDITS = "/v1/bandits"
+BANDIT = BANDITS + "/{name}"
 
 
 async def openapi(call: Call) -> dict[str, Any]:
-    return describe(TABLE)
+    return openapi_document(TABLE)
 
 
 async def docs(call: Call) -> Response:
-    return HTMLResponse(page(TABLE))
+    return HTMLResponse(docs_page.render(TABLE))
 
 
 async def docs_style(call: Call) -> Response:
-    return FileResponse(HERE.parent / "dashboard" / "static" / "docs.css", media_type="text/css")
+    return FileResponse(docs_page.STYLE, media_type="text/css")
 
 
 TABLE = [
-    Endpoint("POST", "/v1/bandits", "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
-    Endpoint("GET", "/v1/bandits", "read", "All bandits", bandits, reply=list[BanditReply]),
-    Endpoint("GET", NAMED, "read", "A bandit as it is now", bandit, reply=BanditReply),
-    Endpoint("PATCH", NAMED, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
-    Endpoint("DELETE", NAMED, "admin", "Retire a bandit: it decides no more", retire, status=204),
+    Endpoint("POST", BANDITS, "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
+    Endpoint("GET", BANDITS, "read", "All bandits", bandits, reply=list[BanditReply]),
+    Endpoint("GET", BANDIT, "read", "A bandit as it is now", bandit, reply=BanditReply),
+    Endpoint("PATCH", BANDIT, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
+    Endpoint("DELETE", BANDIT, "admin", "Retire a bandit: it decides no more", retire, status=204),
     Endpoint(
         "POST",
-        NAMED + "/decide",
+        BANDIT + "/decide",
         "decide",
         "Decide: which arm to play",
         decide,
@@ -93,11 +96,11 @@ TABLE = [
         hot=True,
     ),
     Endpoint(
-        "POST", NAMED + "/reward", "reward", "Reward a decision", reward, RewardRequest, reply=RewardReply, hot=True
+        "POST", BANDIT + "/reward", "reward", "Reward a decision", reward, RewardRequest, reply=RewardReply, hot=True
     ),
     Endpoint(
         "POST",
-        NAMED + "/activate",
+        BANDIT + "/activate",
         "reward",
         "Activate a deferred decision: it was played",
         activate,
@@ -105,42 +108,42 @@ TABLE = [
         reply=RewardReply,
     ),
     Endpoint(
-        "GET", NAMED + "/decisions", "read", "The latest decisions", decisions, query=Latest, reply=list[DecisionReply]
+        "GET", BANDIT + "/decisions", "read", "The latest decisions", decisions, query=Latest, reply=list[DecisionReply]
     ),
     Endpoint(
-        "GET", NAMED + "/decisions/{id}", "read", "A decision, and what came of it", decision, reply=DecisionReply
+        "GET", BANDIT + "/decisions/{id}", "read", "A decision, and what came of it", decision, reply=DecisionReply
     ),
-    Endpoint("GET", NAMED + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
-    Endpoint("PUT", NAMED + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
-    Endpoint("DELETE", NAMED + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm, status=204),
-    Endpoint("GET", NAMED + "/log", "read", "Export the log", export, query=LogQuery, gives=(LINES, PARQUET)),
+    Endpoint("GET", BANDIT + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
+    Endpoint("PUT", BANDIT + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
+    Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm, status=204),
+    Endpoint("GET", BANDIT + "/log", "read", "Export the log", export, query=LogQuery, gives=(JSON_LINES, PARQUET)),
     Endpoint(
         "POST",
-        NAMED + "/log",
+        BANDIT + "/log",
         "admin",
         "Import a log into a bandit without decisions",
         import_,
         reply=Imported,
-        takes=(LINES,),
+        takes=(JSON_LINES,),
     ),
-    Endpoint("GET", NAMED + "/models", "read", "The kept models", models, reply=list[ModelReply]),
+    Endpoint("GET", BANDIT + "/models", "read", "The kept models", models, reply=list[ModelReply]),
     Endpoint(
-        "POST", NAMED + "/models", "admin", "Keep the model as it is now", keep_model, reply=ModelReply, status=201
+        "POST", BANDIT + "/models", "admin", "Keep the model as it is now", keep_model, reply=ModelReply, status=201
     ),
-    Endpoint("GET", NAMED + "/models/current", "read", "Export the model as it is now", model, gives=(BYTES,)),
+    Endpoint("GET", BANDIT + "/models/current", "read", "Export the model as it is now", model, gives=(BYTES,)),
     Endpoint(
         "PUT",
-        NAMED + "/models/current",
+        BANDIT + "/models/current",
         "admin",
         "Import a model of the same spec",
         load_model,
         reply=BanditReply,
         takes=(BYTES,),
     ),
-    Endpoint("GET", NAMED + "/models/{version:int}", "read", "Export a kept model", kept_model, gives=(BYTES,)),
+    Endpoint("GET", BANDIT + "/models/{version:int}", "read", "Export a kept model", kept_model, gives=(BYTES,)),
     Endpoint(
         "POST",
-        NAMED + "/models/{version:int}/restore",
+        BANDIT + "/models/{version:int}/restore",
         "admin",
         "Roll back to a kept model",
         restore_model,

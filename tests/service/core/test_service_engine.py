@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,6 +34,7 @@ from syndicated.service.core.service import Service
 from syndicated.service.core.state import State, hash_key
 from syndicated.service.http.endpoints import Call
 from syndicated.service.http.handlers import decide
+from syndicated.service.http.metrics import Metrics
 from syndicated.store import SQLite, StoreError, open_store
 from syndicated.store import copy as copy_journal
 from syndicated.store.postgres import Postgres
@@ -571,8 +571,7 @@ def test_a_bandit_may_change_while_a_request_waits(play: Callable[[Test], None])
 def test_a_refused_request_lets_go_of_its_arms(play: Callable[[Test], None]) -> None:
     async def ask(service: Service) -> "weakref.ref[Array]":
         table = np.ones((2, 3))
-        app = cast(Any, SimpleNamespace(service=service))
-        call = Call(app, "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
+        call = Call(service, Metrics(service), "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
         with suppress(Problem):
             await decide(call)
         return weakref.ref(table)

@@ -1,0 +1,69 @@
+"""Limits: how large a body may be, how many requests a key may send, and how many requests may wait."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from starlette.types import Receive, Scope
+
+from syndicated.service.core.problems import Problem
+from syndicated.service.http.headers import headers_of
+from syndicated.service.http.problem_documents import ProblemWithHeaders
+
+MAX_LENGTH_DIGITS = 18  # of a content-length that is worth parsing
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a service. With `requests_per_second` 0 a key may send any number of requests."""
+
+    body_bytes: int = 16 * 2**20
+    requests_per_second: float = 0.0
+    waiting_requests: int = 1024
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """A token bucket for each key. A full bucket lasts for the requests of one second."""
+
+    rate: float
+    clock: Callable[[], float] = time.monotonic
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def take(self, key: str) -> None:
+        """Count a request of a key, or refuse it and say when the next one is allowed."""
+        if not self.rate:
+            return
+        capacity, now = max(1.0, self.rate), self.clock()
+        tokens, last = self._buckets.get(key, (capacity, now))
+        tokens = min(capacity, tokens + (now - last) * self.rate)
+        if tokens < 1:
+            wait = {"retry-after": str(math.ceil((1 - tokens) / self.rate))}
+            raise ProblemWithHeaders(429, "rate", f"a key may send {self.rate:g} requests a second", wait)
+        self._buckets[key] = (tokens - 1, now)
+
+
+async def read_body(receive: Receive, scope: Scope, max_bytes: int) -> bytes:
+    """The whole body of a request. One that is too long is refused before it is all in memory."""
+    length = headers_of(scope).get(b"content-length", b"0")
+    if length.isdigit() and (len(length) > MAX_LENGTH_DIGITS or int(length) > max_bytes):
+        raise _too_large(max_bytes)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    parts = [body]
+    size = len(body)
+    while message.get("more_body") and size <= max_bytes:
+        message = await receive()
+        body = message.get("body", b"")
+        parts.append(body)
+        size += len(body)
+    if message["type"] == "http.disconnect":
+        raise Problem(400, "disconnected", "the caller closed the connection before the body was complete")
+    if size > max_bytes:
+        raise _too_large(max_bytes)
+    return b"".join(parts) if len(parts) > 1 else body
+
+
+def _too_large(max_bytes: int) -> Problem:
+    return Problem(413, "too-large", f"a body must have at most {max_bytes} bytes")

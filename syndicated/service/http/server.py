@@ -1,0 +1,58 @@
+"""The server process: uvicorn with our protocol, on uvloop, until SIGINT or SIGTERM."""
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+import uvloop
+
+from syndicated.errors import SyndicatedError
+from syndicated.service.http.app import App
+from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
+
+GC_THRESHOLD = 50_000  # new objects after which the collector looks for cycles; requests leave none
+SWITCH_SECONDS = 1e-4  # after which the journal's thread gets its turn: its steps are short, and callers wait for them
+DRAIN_SECONDS = 30  # that open requests have to end
+
+
+class Server(uvicorn.Server):
+    """A server that ends normally on SIGINT and SIGTERM, so that the process exits with code 0."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=LimitedHttpProtocol,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=DRAIN_SECONDS,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn's own raises the signal again at the end, and the process would end by it."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+def run(app: App, listening: socket.socket) -> None:
+    """Serve on a listening socket. On SIGINT or SIGTERM, answer what is open, stop the service, and return."""
+    gc.collect()
+    gc.freeze()  # what was imported stays: the collector need not look through it again and again
+    gc.set_threshold(GC_THRESHOLD)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    server = Server(app)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve(sockets=[listening]))
+    if not server.started:
+        raise SyndicatedError("the service could not start; the lines above say why")

@@ -1,0 +1,79 @@
+"""The pages in a real browser."""
+
+import asyncio
+import json
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from support.browser import Browser
+from support.dashboard_site import AXES, Site, tell
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        pytest.skip("neither chromium nor chromium-browser is on the path")
+    with Browser(program, tmp_path / "profile") as running:
+        yield running
+
+
+HIDE_AND_SHOW = """
+(() => {
+  let count = 0;
+  const fetched = window.fetch;
+  window.fetch = (...given) => { count += 1; return fetched(...given); };
+  return [true, false].map((hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+    return count;
+  });
+})()
+"""
+
+
+def test_a_browser_logs_in_and_sees_new_decisions_without_reloading(tmp_path: Path, browser: Browser) -> None:
+    async def story(site: Site) -> None:
+        await site.create("news", tuner={"name": "Syndicated"}, space=AXES)
+        made = await site.play("news", 10)
+        listening = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server = uvicorn.Server(uvicorn.Config(site.app, log_level="error", lifespan="off", ws="none"))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        await asyncio.to_thread(log_in, browser, url, site.secret)
+        await site.play("news", 7)
+        await asyncio.to_thread(look_on, browser)
+        await asyncio.to_thread(browser.open, f"{url}/bandits/news/decisions/{made[0].decision_id}")
+        await asyncio.to_thread(browser.open, f"{url}/bandits/news")
+        assert browser.complaints() == []
+        assert await asyncio.to_thread(browser.js, HIDE_AND_SHOW) == [0, 1]
+        server.should_exit = True
+        await asyncio.to_thread(browser.until, "document.querySelector('.connection.away') !== null")
+        await serving
+
+    tell(tmp_path, story)
+
+
+def log_in(browser: Browser, url: str, secret: str) -> None:
+    browser.open(f"{url}/bandits/news")
+    assert browser.js("location.pathname") == "/login"
+    browser.js(f"document.getElementById('key').value = {json.dumps(secret)}; document.forms[0].requestSubmit()")
+    browser.loaded()
+    assert browser.js("location.pathname") == "/bandits/news"
+    assert browser.js("document.cookie") == ""
+    assert browser.js("document.getElementById('decisions').textContent") == "10"
+    assert browser.js("getComputedStyle(document.querySelector('svg .line')).fill") == "none"
+    browser.js("document.querySelector('details').open = true; document.querySelector('summary').focus()")
+    browser.js("window.here = true")
+
+
+def look_on(browser: Browser) -> None:
+    browser.until("document.getElementById('decisions').textContent === '17'")
+    assert browser.js("window.here") is True
+    assert browser.js("document.querySelector('details').open") is True
+    assert browser.js("document.activeElement.id") == "now-1-summary"
+    assert browser.js("document.getElementById('connection').textContent") == "Following"

@@ -1,0 +1,33 @@
+"""The list of bandits."""
+
+from pathlib import Path
+
+from support.dashboard_site import Site, tell, visit
+
+
+def test_the_empty_list_tells_how_to_begin(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        page = await site.get("/")
+        assert "curl http://test/v1/bandits" in page.text
+        assert "syndicated simulate --url http://test" in page.text
+        assert "the keeper" in page.text
+
+    tell(tmp_path, story)
+
+
+def test_retired_bandits_stand_apart(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        for name in ("old", "older", "new"):
+            await site.create(name)
+        await site.decide("old")
+        await site.service.admin.retire("test", "old")
+        await site.service.admin.retire("test", "older")
+        page = await site.get("/")
+        assert page.tags["table"] == 2
+        assert page.source.index("/bandits/new") < page.source.index("Retired") < page.source.index("/bandits/old")
+        assert "retired" in (await visit(site, "old")).text
+        assert "was retired and decides no more" in (await visit(site, "older")).text
+        await site.service.admin.retire("test", "new")
+        assert "There is no bandit in use" in (await site.get("/")).plain
+
+    tell(tmp_path, story)

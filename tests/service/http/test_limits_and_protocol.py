@@ -1,0 +1,187 @@
+"""Limits on bodies, headers, rates and the queue, and HTTP on real connections."""
+
+import asyncio
+import itertools
+import re
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support.api_service import VECTOR, Api, Clock
+from support.live_service import service as running
+
+from syndicated.service.http.limits import Limits, RateLimit
+from syndicated.service.http.problem_documents import ProblemWithHeaders
+from syndicated.service.http.uvicorn_protocol import BundlingTransport
+
+
+def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(5):
+            yield b" " * 50
+
+    async def test(api: Api) -> None:
+        for path in ("/v1/bandits/b/decide", "/v1/bandits", "/v1/bandits/b/log"):
+            assert (await api.call("POST", path, b" " * 101)).status_code == 413
+            assert (await api.call("POST", path, content=chunks())).status_code == 413
+        assert (await api.call("POST", "/v1/bandits", b" " * 100)).status_code == 422
+
+    play(test, limits=Limits(body_bytes=100))
+
+
+def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        codes = [(await api.call("GET", "/v1/bandits")).status_code for _ in range(3)]
+        assert codes == [200, 200, 429]
+        page = await api.client.get("/")
+        assert (page.status_code, page.headers["retry-after"]) == (429, "1")
+        assert "key may send 2 requests a second" in page.text
+        other = await api.key("decide")
+        assert (await api.call("POST", "/v1/bandits/b/decide", {}, key=other)).status_code == 404
+        assert (await api.call("GET", "/healthz")).status_code == 200
+
+    play(test, limits=Limits(requests_per_second=2.0))
+
+
+def test_expectation_18_a_full_queue_is_refused(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        api.service.group_commit.limit = 0
+        reply = await api.call("POST", "/v1/bandits/b/decide", {})
+        assert (reply.status_code, reply.json()["type"]) == (503, "/docs#problem-overload")
+
+    play(test)
+
+
+def test_a_bucket_fills_again() -> None:
+    clock = Clock()
+    rate = RateLimit(0.5, clock)
+    rate.take("key")
+    with pytest.raises(ProblemWithHeaders) as refused:
+        rate.take("key")
+    assert refused.value.headers == {"retry-after": "2"}
+    clock.now += 2
+    rate.take("key")
+
+
+def _answer(port: int, parts: Iterable[bytes]) -> bytes:
+    """The first bytes of an answer to what is sent until there is one."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as caller:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for part in parts:
+                caller.sendall(part)
+        return caller.recv(12)
+
+
+def _calling(server: Any) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=20)
+
+
+def test_headers_are_limited(tmp_path: Path) -> None:
+    start, line = b"GET /healthz HTTP/1.1\r\nhost: x\r\n", b"name: " + b"x" * 1000 + b"\r\n"
+    with running(tmp_path / "journal.db") as server:
+        port = int(server.url.rpartition(":")[2])
+        assert _answer(port, [start, line * 60, b"\r\n"]) == b"HTTP/1.1 200"
+        assert _answer(port, [start, line * 70, b"\r\n"]) == b"HTTP/1.1 431"
+        assert _answer(port, [start + line * 70 + b"\r\n"]) == b"HTTP/1.1 431"
+        assert _answer(port, [b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n"]) == b"HTTP/1.1 431"
+        assert _answer(port, [b"no HTTP\r\n\r\n"]) == b"HTTP/1.1 400"
+        headers = {"authorization": f"Bearer {server.key}"}
+        large = {"name": "b", "spec": VECTOR | {"policy": {"name": "x" * 200_000}}}
+        with httpx.Client(base_url=server.url, headers=headers) as client:
+            assert [client.post("/v1/bandits", json=large).status_code for _ in range(2)] == [422, 422]
+
+
+def test_replies_with_and_without_a_body_come_one_after_another(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server, _calling(server) as caller:
+        seen = caller.makefile("rb")
+        for method in ("HEAD", "GET", "HEAD"):
+            caller.sendall(f"{method} /healthz HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+            status, *headers = iter(seen.readline, b"\r\n")
+            assert status == b"HTTP/1.1 200 OK\r\n"
+            length = next(int(line.split()[1]) for line in headers if line.startswith(b"content-length"))
+            seen.read(length if method == "GET" else 0)
+        patient = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n"
+        caller.sendall(patient + f"authorization: Bearer {server.key}\r\nconnection: close\r\n\r\n".encode())
+        assert seen.readline() == b"HTTP/1.1 100 Continue\r\n"
+        caller.sendall(b"{}")
+        assert seen.read().startswith(b"\r\nHTTP/1.1 422 ")
+
+
+def test_a_caller_who_will_send_no_more_is_answered(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        key = f"authorization: Bearer {server.key}\r\n\r\n".encode()
+        for path in 10 * (b"/healthz", b"/v1/bandits"):  # answered at once, and after a batch
+            with _calling(server) as caller:
+                caller.sendall(b"GET " + path + b" HTTP/1.1\r\nhost: x\r\n" + key)
+                caller.shutdown(socket.SHUT_WR)
+                assert caller.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
+        with _calling(server) as caller:
+            caller.sendall(b"POST /login HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nkey=")
+            caller.shutdown(socket.SHUT_WR)
+            assert caller.makefile("rb").read() == b""
+
+
+def test_what_is_written_to_a_caller_who_has_gone_is_dropped() -> None:
+    class Gone(asyncio.Transport):
+        def is_closing(self) -> bool:
+            return True
+
+        def close(self) -> None:
+            pass
+
+    async def test() -> None:
+        transport = BundlingTransport(Gone(), asyncio.get_running_loop())
+        transport.write(b"x")
+        transport.close()
+        transport.write(b"y")
+        await asyncio.sleep(0)
+
+    asyncio.run(test())
+
+
+def test_trailers_are_limited(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        port = int(server.url.rpartition(":")[2])
+        start = b"POST /login HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n4\r\nkey=\r\n0\r\n"
+        for endless in (b"name: " + b"x" * 1000 + b"\r\n", b"x" * 1000):
+            with _calling(server) as caller:
+                seen = 0
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    caller.sendall(start + b"name: ")
+                    while seen < 100_000_000:
+                        caller.sendall(endless * 20)
+                        seen += len(endless) * 20
+                assert seen < 100_000_000
+        assert _answer(port, [b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"]) == b"HTTP/1.1 200"
+        head = f"host: x\r\nauthorization: Bearer {server.key}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        chunks = b"1\r\n \r\n" * 50_000 + b"0\r\n\r\n"  # what stands between them is more than may stand beside
+        assert _answer(port, [b"POST /v1/bandits HTTP/1.1\r\n" + head + chunks]) == b"HTTP/1.1 422"
+
+
+def test_a_length_that_is_too_large_is_refused_before_the_body_comes(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        port, key = int(server.url.rpartition(":")[2]), f"authorization: Bearer {server.key}\r\n".encode()
+        announced = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n" + key + b"content-length: 99999999\r\n\r\n"
+        assert _answer(port, [announced]) == b"HTTP/1.1 413"
+
+
+def test_a_large_body_does_not_count_as_headers_of_the_next_request(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server, _calling(server) as caller:
+        head = f"authorization: Bearer {server.key}\r\ncontent-length: 200000\r\n\r\n".encode()
+        caller.sendall(b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n" + head + b" " * 200_000 + b"GET /healthz HT")
+        caller.sendall(b"TP/1.1\r\nconnection: close\r\nho")
+        caller.sendall(b"st: x\r\n\r\n")
+        answers = caller.makefile("rb").read()
+        assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"422", b"200"]
+
+
+def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        parts = itertools.chain([b"GET /healthz HTTP/1.1\r\nname: "], itertools.repeat(b"x" * 10_000, 1000))
+        with suppress(ConnectionResetError):
+            assert _answer(int(server.url.rpartition(":")[2]), parts) == b"HTTP/1.1 431"
+        assert httpx.get(f"{server.url}/healthz").status_code == 200

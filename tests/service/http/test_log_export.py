@@ -1,0 +1,182 @@
+"""The log as JSON lines and Parquet, and its import into another bandit."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.api_service import Api, learn
+
+from syndicated._statefile import unpack
+from syndicated.service.core.state import State
+from syndicated.service.http import handlers, parquet
+
+
+def _agent(data: bytes) -> tuple[Any, dict[str, bytes]]:
+    """A model without the name of its agent."""
+    head, arrays = unpack(data)
+    return json.dumps({k: v for k, v in head.items() if k != "id"}), {
+        name: array.tobytes() for name, array in arrays.items()
+    }
+
+
+SPECS: list[dict[str, Any]] = [
+    {},
+    {"log": "all", "holdout": 0.2, "floor": 0.1},
+    {"tuner": {"name": "Syndicated", "horizon": 100}, "space": {"alpha": [0.1, 1], "lam": [1, 2]}},
+    {"tuner": {"name": "Corral", "horizon": 100}, "space": {"alpha": [0.1, 1]}},
+    {"policy": {"name": "SGDTS"}},
+    {"tuner": {"name": "OP"}},
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_expectation_09_the_log_exports_and_imports_to_the_same_model(play: Callable[..., None], spec: Any) -> None:
+    async def test(api: Api) -> None:
+        await learn(api, "old", 40, **spec)
+        log = (await api.call("GET", "/v1/bandits/old/log")).content
+        await api.create("new", **spec, seed=5)
+        reply = await api.call("POST", "/v1/bandits/new/log", log)
+        assert reply.json() == {"imported": len(log.splitlines()), "left_out": 0}
+        old, new = [(await api.call("GET", f"/v1/bandits/{b}/models/current")).content for b in ("old", "new")]
+        assert _agent(old) == _agent(new)
+        for kept, line in zip(await api.lines("old"), await api.lines("new"), strict=True):
+            assert {k: v for k, v in line.items() if k not in ("seq", "ref", "bandit", "epoch", "version")} == {
+                k: v for k, v in kept.items() if k not in ("seq", "ref", "bandit", "epoch", "version")
+            }
+        again = await api.call("POST", "/v1/bandits/new/log", log)
+        assert (again.status_code, again.json()["type"]) == (409, "/docs#problem-not-empty")
+        live = [snapshot.state for snapshot in api.service.state.snapshots(every=True)]
+        assert live == [s.state for s in State.load(api.service.group_commit.store, whole=True).snapshots(every=True)]
+
+    play(test)
+
+
+def test_a_log_of_another_space_is_refused(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        await learn(api, "old", 12, policy={"name": "SGDTS", "tau": 5}, space={"boldness": [0.5, 1.0]})
+        log = (await api.call("GET", "/v1/bandits/old/log")).content
+        await api.create("new", policy={"name": "SGDTS", "tau": 5}, space={"boldness": [0.25, 0.75]})
+        reply = await api.call("POST", "/v1/bandits/new/log", log)
+        assert (reply.status_code, "choice must be one that the tuner can make" in reply.json()["detail"]) == (
+            422,
+            True,
+        )
+        assert (await api.decide("new"))["arm"] in ("a", "b")
+
+    play(test)
+
+
+CHOICE = {"params": {"boldness": 1.0}, "index": [0], "probability": [0.5], "odds": [0.5, 0.3, 0.2], "allies": [0]}
+
+
+BAD_LINES: list[dict[str, Any]] = [
+    {"x": [1.0]},
+    {"x": None},
+    {"x": [1e60, 0]},
+    {"place": 7},
+    {"by": "nobody"},
+    {"propensity": 2},
+    {"at": 1e12},
+    {"params": {"alpha": "1"}},
+    {"params": {}},
+    {"params": {"alpha": 1.0}},
+    {"params": {"alpha": 1.0, "lam": 1.0, "intercept": 1.0, "memory": 1.0, "eta0": 1.0}},
+    {"choice": None},
+    {"choice": CHOICE | {"params": {}}},
+    {"choice": CHOICE | {"params": {"alpha": 1.0}}},
+    {"choice": CHOICE | {"params": {"boldness": -1.0}}},
+    {"choice": CHOICE | {"index": [99]}},
+    {"choice": CHOICE | {"probability": [0]}},
+    {"choice": CHOICE | {"probability": [None]}},
+    {"choice": CHOICE | {"odds": [0.5], "allies": [0]}},
+    {"choice": CHOICE | {"odds": [0.5, 0.3, 2]}},
+    {"choice": CHOICE | {"allies": [99]}},
+    {"choice": CHOICE | {"slot": -1}},
+    {"seq": "x"},
+    {"key": ""},
+]
+
+
+@pytest.mark.parametrize("change", BAD_LINES)
+def test_a_log_that_does_not_fit_is_refused_as_a_whole(play: Callable[..., None], change: dict[str, Any]) -> None:
+    async def test(api: Api) -> None:
+        await api.create("old")
+        for _ in range(2):
+            await api.reward(await api.decide("old"), name="old")
+        lines = await api.lines("old")
+        good = lines[2]
+        lines[2] = good | change
+        await api.create("new")
+        log = b"\n".join(json.dumps(line).encode() for line in lines)
+        reply = await api.call("POST", "/v1/bandits/new/log", log)
+        assert (reply.status_code, "line 3" in reply.json()["detail"]) == (422, True), reply.text
+        assert await api.lines("new") == []
+        lines[2] = good | {"choice": CHOICE}
+        log = b"\n".join(json.dumps(line).encode() for line in lines)
+        assert (await api.call("POST", "/v1/bandits/new/log", log)).status_code == 200
+        assert (await api.decide("new"))["arm"]
+
+    play(test)
+
+
+def test_a_log_learns_a_decision_once_and_has_a_key_once_and_is_in_order(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        await api.create("old")
+        await api.reward(await api.decide("old", event_id="e"), name="old")
+        decide, reward = await api.lines("old")
+        await api.create("new")
+        for lines in (
+            [decide, reward, reward | {"seq": 99}],
+            [decide, decide | {"seq": 99}],
+            [reward, decide],
+            [decide, reward | {"kind": "late"}],
+            [decide, reward | {"value": None}],
+        ):
+            log = b"\n".join(json.dumps(line).encode() for line in lines)
+            assert (await api.call("POST", "/v1/bandits/new/log", log)).status_code == 422
+        reply = await api.call("POST", "/v1/bandits/new/log", json.dumps(reward).encode())
+        assert reply.json() == {"imported": 0, "left_out": 1}
+
+    play(test)
+
+
+def test_the_log_comes_in_parts_and_in_chunks(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "EXPORT_CHUNK", 3)
+
+    async def test(api: Api) -> None:
+        await api.create()
+        for _ in range(10):
+            await api.decide()
+        every = await api.lines()
+        assert len(every) == 10
+        assert await api.lines(query="?limit=7") == every[:7]
+        assert await api.lines(query=f"?after={every[3]['seq']}&limit=2") == every[4:6]
+        for query in ("?limit=0", "?after=-1", "?format=xml", "?limit=x", "?other=1"):
+            assert (await api.call("GET", f"/v1/bandits/b/log{query}")).status_code == 422
+
+    play(test)
+
+
+def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "EXPORT_CHUNK", 7)
+
+    async def test(api: Api) -> None:
+        await learn(api, "b", 20, log="all")
+        reply = await api.call("GET", "/v1/bandits/b/log?format=parquet")
+        try:
+            arrow = parquet.find()
+        except Exception:
+            assert (reply.status_code, reply.json()["type"]) == (501, "/docs#problem-not-installed")
+            return
+        table = arrow.parquet.read_table(arrow.BufferReader(reply.content)).to_pylist()
+        for row, line in zip(table, await api.lines(), strict=True):
+            for name in parquet.JSON:
+                row[name] = None if row[name] is None else json.loads(row[name])
+            kept = {name: value for name, value in row.items() if value is not None}
+            assert {name: kept.get(name, line[name]) for name in line} == line
+            assert kept.keys() - line.keys() <= {"round", "params", "top", *parquet.FLAGS}
+
+    play(test)
