@@ -9,13 +9,13 @@ from floor import Floor, Rounds
 from measure import Row, Section, Side, interleave, over, ratio
 
 from syndicated import Agent, Choice, Decision, Fixed, LinTS, LinUCB, Space, Syndicated, Theory
+from syndicated._argmax import best
 from syndicated._validation import check_arms
 from syndicated.environments import Environment, Linear, Logistic
 from syndicated.experiments.paper.experiments import ALPHAS, CANDIDATES, LAMS
 from syndicated.policies import POLICIES
 from syndicated.policies._kernels import learn_inverses, ucb_scores
 from syndicated.streams import POLICY, TUNER, Stream
-from syndicated.survey import best
 from syndicated.tuners import TUNERS, Tuner
 from syndicated.types import Array
 

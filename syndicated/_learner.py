@@ -48,14 +48,14 @@ class Learner:
                 array = arrays[name]
                 setattr(self, name, array.item() if array.ndim == 0 else array.copy())
 
-    def misfit(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
+    def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         """The name of an array that is none of this learner's, by its type, its shape or its numbers; None if all are.
 
         Numbers are finite, or all as they were at the start; counts are neither negative nor close to overflow.
         """
         for name, value in self._history().items():
             if isinstance(value, Learner):
-                inner = value.misfit({key.removeprefix(f"{name}."): array for key, array in arrays.items()})
+                inner = value.invalid_array({key.removeprefix(f"{name}."): array for key, array in arrays.items()})
                 if inner is not None:
                     return f"{name}.{inner}"
                 continue

@@ -168,12 +168,12 @@ def theory_gives_every_hyper_parameter_and_keeps_what_is_given(make: MakePolicy)
             policy.check(theory)
 
 
-def steady_points_ask_for_the_same_in_every_round(make: MakePolicy) -> None:
+def theory_that_ignores_the_round_is_the_same_in_every_round(make: MakePolicy) -> None:
     for policy in _taught(make):
         given = {name: min(2.0, high) for name, (_, high) in policy.hyper.items()}
         for point in ({}, given, *({name: value} for name, value in given.items()), *policy.space.points):
             early, late = policy.theory(0, point), policy.theory(1_000_000, point)
-            holds(not policy.steady(point) or early == late, f"the steady {point} is {early}, and later {late}")
+            holds(not policy.theory_ignores_round(point) or early == late, f"{point} is {early}, and later {late}")
 
 
 def unknown_hyper_parameters_are_refused(make: MakePolicy) -> None:

@@ -28,13 +28,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from syndicated._player import Player, Proposal
 from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent
 from syndicated.errors import InputError
 from syndicated.evaluate.log import LEAST, Log
 from syndicated.policies import LinUCB
 from syndicated.streams import ACCEPT, Stream
-from syndicated.types import Array
+from syndicated.types import Array, Decision
 
 FEW = 100  # effective rounds, under which normal intervals are not to be trusted
 FAR = 3.0  # standard errors, by which the mean weight may miss 1
@@ -119,7 +120,7 @@ def evaluate(
     (0.5, True)
     """
     check_number("confidence", confidence, low=0.01, high=0.9999)
-    if agent.catalogue is not None:
+    if agent.player.catalogue is not None:
         raise InputError("an agent without a catalogue can be evaluated: a log has features; got one with a catalogue")
     if agent.policy.dim != log.dim:
         raise InputError(f"the policy must have dim {log.dim}, as the log has; got {agent.policy.dim}")
@@ -128,26 +129,48 @@ def evaluate(
     least = min(each.propensity for each in log.rounds)
     c = least if acceptance is None else check_number("acceptance", acceptance, low=LEAST, high=1.0)
     rewards = np.array([each.reward for each in log.rounds])
-    seeds = range(agent.seed, agent.seed + check_count("histories", histories))
+    first = agent.player.seed
+    seeds = range(first, first + check_count("histories", histories))
     twins = [Agent(agent.policy, agent.tuner, seed=seed) for seed in seeds]
     return pool([summarise(rewards, walk(log, twin, c), confidence, c) for twin in twins])
 
 
 def walk(log: Log, agent: Agent, c: float) -> Walk:
     """Go through the log with a fresh agent like this one."""
-    target, model = Agent(agent.policy, agent.tuner, seed=agent.seed), LinUCB(dim=log.dim)
+    seed = agent.player.seed
+    target, model = Agent(agent.policy, agent.tuner, seed=seed), LinUCB(dim=log.dim)
     model.prepare([OPEN])
     rows = Walk(*np.zeros((4, len(log.rounds))))
     for k, each in enumerate(log.rounds):
-        chances, params = target.survey(each.X, target.round, target.choice).chances, model.theory(k, OPEN)
+        proposal = target.player.propose(each.X, target.round, target.choice, explain=True)
+        chances, params = proposal.chances, model.theory(k, OPEN)
         guesses = model.predict(each.X, params)
         rows.weights[k] = chances[each.place] / each.propensity
         rows.direct[k], rows.guesses[k] = chances @ guesses, guesses[each.place]
-        if Stream(agent.seed, ACCEPT, k).uniforms(1)[0] < c * rows.weights[k]:
-            target.learn(target.follow(each.X, each.place), each.reward)
+        if Stream(seed, ACCEPT, k).uniforms(1)[0] < c * rows.weights[k]:
+            decision = accept(target.player, proposal, each.X, each.place)
+            target.advance(decision.choice)
+            target.player.learn(decision, each.reward)
             rows.accepted[k] = 1.0
         model.learn(each.X[each.place], each.reward, params)
     return rows
+
+
+def accept(player: Player, proposal: Proposal, X: Array, arm: int) -> Decision:
+    """The decision to play this arm, which has a chance: its choice is drawn among those that play it.
+
+    It is drawn anew until it does, which keeps the tuner's own distribution given the arm. An arm of chance pi takes
+    1/pi draws on average and is accepted with probability c pi/p: a round of the log costs c/p <= 1 draws.
+    """
+    decision = proposal.decision
+    if decision.choice is None:
+        return replace(decision, arm=arm, x=X[arm].copy())
+    draws, points = player.draws(decision.round), player.tuner.points
+    while decision.arm != arm:
+        choice = player.tuner.choose(draws)
+        if proposal.played[points.index(choice.params)] == arm:
+            decision = player.play(X, decision.round, choice).decision
+    return decision
 
 
 def summarise(rewards: Array, rows: Walk, confidence: float, c: float) -> Evaluation:

@@ -27,15 +27,16 @@ class Watch:
         if t in self._places:
             for axis, p in zip(self.trace, self.agent.tuner.probabilities(), strict=True):
                 axis[self._places[t]] = p
-        if t % EVERY == 0 and len(self._losses) > 1 and t >= self.agent.warmup:
-            self._losses[:, t // EVERY] = world.means.max() - world.means[self.agent.recommend(world.arms)]
+        if t % EVERY == 0 and len(self._losses) > 1 and t >= self.agent.player.warmup:
+            arms = self.agent.player.arms_of_points(world.arms, self.agent.round)
+            self._losses[:, t // EVERY] = world.means.max() - world.means[arms]
 
     def split(self, regret: Array) -> tuple[Array, Array]:
         """Of the regret of every round, cumulated: the warm-up's and the tuner's part; the rest is learning."""
         warmup, tuning = np.zeros(len(regret)), np.zeros(len(regret))
-        warmup[: self.agent.warmup] = regret[: self.agent.warmup]
+        warmup[: self.agent.player.warmup] = regret[: self.agent.player.warmup]
         if len(self._losses) > 1:
             best = self._losses[self._losses.sum(axis=1).argmin()]
             tuning[::EVERY] = EVERY * (regret[::EVERY] - best)
-            tuning[: self.agent.warmup] = 0.0
+            tuning[: self.agent.player.warmup] = 0.0
         return np.cumsum(warmup), np.cumsum(tuning)

@@ -215,7 +215,7 @@ class RidgePolicy(Policy):
             params["alpha"] = self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam)
         return params
 
-    def steady(self, given: Params) -> bool:
+    def theory_ignores_round(self, given: Params) -> bool:
         return "alpha" in given or "boldness" in given
 
     def estimate(self, given: Params) -> dict[str, float]:

@@ -61,7 +61,7 @@ class Policy(Learner):
         """Every hyper-parameter at round t (from 0): as given, the others at their theoretical value."""
         raise NotImplementedError
 
-    def steady(self, given: Params) -> bool:
+    def theory_ignores_round(self, given: Params) -> bool:
         """Whether `theory` gives the same in every round until something is learned."""
         return False
 

@@ -99,7 +99,7 @@ class SGDTS(Policy):
             params["alpha2"] = tau / params["eta0"] * math.sqrt(1 + math.log(j))
         return params
 
-    def steady(self, given: Params) -> bool:
+    def theory_ignores_round(self, given: Params) -> bool:
         return "boldness" in given or ("alpha1" in given and "alpha2" in given)
 
     def _plain(self, given: Params) -> dict[str, float]:

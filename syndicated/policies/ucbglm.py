@@ -96,8 +96,8 @@ class UCBGLM(RidgePolicy):
         fits = self.fits, self.gradients, self.inverses
         refit_all(self.X[:n], self.y[:n], *self._penalties(self.model.priors), *fits, self.likelihoods)
 
-    def misfit(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
-        wrong = super().misfit(arrays)
+    def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
+        wrong = super().invalid_array(arrays)
         if wrong is None and not len(arrays["X"]) == len(arrays["y"]) >= arrays["model.count"].item():
             return "y"
         return wrong

@@ -19,16 +19,14 @@ from syndicated import (
     Corral,
     Decision,
     Fixed,
-    InputError,
     LinTS,
     LinUCB,
     Space,
     Syndicated,
     Theory,
-    TwoLayer,
 )
 from syndicated.policies import Policy
-from syndicated.streams import ARMS, NOISE, POLICY, Stream
+from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.tuners import Tuner
 from syndicated.types import Array, Params
 
@@ -196,7 +194,7 @@ def test_warm_up_teaches_every_policy_but_not_the_tuner(tuner: type[Syndicated])
     for t, decision in enumerate(decisions):
         policy.learn(decision.x, _reward(t), decision.params)
     assert all((before[name] == array).all() for name, array in agent.tuner.state().items())
-    for copy in agent.policies:
+    for copy in agent.player.policies:
         assert isinstance(copy, LinUCB)
         assert (copy.model.G == policy.model.G).all()
     agent.learn(agent.decide(_arms(20)), 0.5)
@@ -242,14 +240,14 @@ def test_only_the_copy_that_played_learns() -> None:
     agent = Agent(LinUCB(dim=3), Corral(SPACE), seed=1)
     decisions = _play(agent, 30)
     played = [sum(point.items() <= d.params.items() for d in decisions) for point in SPACE.points]
-    assert [int(copy.state()["model.count"]) for copy in agent.policies] == played
+    assert [int(copy.state()["model.count"]) for copy in agent.player.policies] == played
     assert min(played) > 0
 
 
 def test_every_copy_keeps_what_its_points_need() -> None:
     shared, copies = Agent(LinUCB(dim=3), Syndicated(SPACE)), Agent(LinUCB(dim=3), Corral(SPACE))
-    assert [len(copy.state()["model.thetas"]) for copy in shared.policies] == [2]
-    assert [len(copy.state()["model.thetas"]) for copy in copies.policies] == [1, 1, 1, 1]
+    assert [len(copy.state()["model.thetas"]) for copy in shared.player.policies] == [2]
+    assert [len(copy.state()["model.thetas"]) for copy in copies.player.policies] == [1, 1, 1, 1]
 
 
 def test_open_counts_decisions_without_a_reward() -> None:
@@ -331,9 +329,15 @@ def test_a_catalogue_plays_what_its_features_would(make: type[Policy]) -> None:
         numbers = (40 * Stream(4, ARMS, t).uniforms(12)).astype(int)
         one, other = by_number.decide(numbers), by_features.decide(catalogue[numbers])
         assert (one.x == other.x).all()
-        assert (by_number.recommend(numbers[:5]) == by_features.recommend(catalogue[numbers[:5]])).all()
+        assert one.params == other.params
         for agent, decision in ((by_number, one), (by_features, other)):
             agent.learn(decision, float(decision.x[0] > 0))
+
+
+def test_an_agent_may_be_given_its_id() -> None:
+    agent = Agent(LinUCB(dim=3), id="news.7")
+    assert agent.id == "news.7"
+    assert agent.decide(_arms(0)).id == "news.7-0"
 
 
 def test_an_agent_keeps_its_own_catalogue() -> None:
@@ -341,130 +345,3 @@ def test_an_agent_keeps_its_own_catalogue() -> None:
     agent = Agent(LinUCB(dim=3), catalogue=catalogue)
     catalogue[:] = 7.0
     assert agent.decide([1]).x.tolist() == [0.0, 1.0, 0.0]
-
-
-# Chances, and following another player.
-
-
-def _known_tuners() -> dict[str, Agent]:
-    wide = Space(alpha=np.linspace(0, 3, 9), lam=np.linspace(0.1, 2, 8))
-    return {
-        "Syndicated": Agent(LinUCB(dim=3), Syndicated(SPACE, horizon=50), seed=2),
-        "Consensus": Agent(LinUCB(dim=3), Consensus(SPACE), seed=2),
-        "Consensus, axes apart": Agent(LinTS(dim=3), Consensus(wide), seed=2),
-        "Corral": Agent(LinTS(dim=3), Corral(SPACE, horizon=50), seed=2),
-        "OP": Agent(UCBGLM(dim=3), OP(SPACE), seed=2),
-        "epochs": Agent(SGDTS(dim=3, tau=10), Syndicated(Space(eta0=[0.1, 1.0], alpha1=[0.1, 5.0])), seed=2),
-    }
-
-
-def _disputed(agent: Agent) -> Array:
-    """Arms of which the agent's points would not all play the same."""
-    return next(X for X in (_arms(t, K=8) for t in range(100, 200)) if len(set(agent.recommend(X))) > 1)
-
-
-@pytest.mark.parametrize("name", _known_tuners())
-def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
-    agent, draws, n = _known_tuners()[name], Stream(9, NOISE), 3000
-    _play(agent, 30)
-    X = _disputed(agent)
-    chances, arms = agent.survey(X, agent.round, agent.choice).chances, agent.recommend(X)
-    places = {repr(point): place for place, point in enumerate(agent.tuner.points)}
-    played = [arms[places[repr(agent.tuner.choose(draws).params)]] for _ in range(n)]
-    assert chances.sum() == pytest.approx(1.0)
-    spread = np.sqrt(chances * (1 - chances) / n)
-    assert (np.abs(np.bincount(played, minlength=8) / n - chances) <= 4 * spread + 0.002).all()
-
-
-def _scores_and_bonus(agent: Agent, X: Array, decision: Decision) -> tuple[list[float], list[float]]:
-    """What the policy by itself says of arms, and how much of it is exploration."""
-    if decision.choice is None:
-        return [0.0] * len(X), [0.0] * len(X)
-    policy, period = agent.policies[decision.choice.slot], max(0, decision.round - agent.warmup) // agent.policy.period
-    greedy = {**decision.params, **dict.fromkeys(policy.exploring, 0.0)}
-    scores, plain = policy.scores(X, [decision.params, greedy], Stream(agent.seed, POLICY, period))
-    return scores.tolist(), (scores - plain).tolist()
-
-
-@pytest.mark.parametrize("name", _known_tuners())
-def test_a_survey_is_what_is_proposed_and_keeps_nothing_over_a_reward(name: str) -> None:
-    agent = _known_tuners()[name]
-    for t in range(40):
-        X, twin = _arms(t, K=8), _known_tuners()[name]
-        agent.survey(_arms(t + 100), agent.round, agent.choice)
-        twin.restore(agent.state())
-        last = agent.choice
-        for round_ in (agent.round, agent.round + 1):
-            seen, new = (each.survey(X, round_, last) for each in (agent, twin))
-            assert _what([seen.decision, new.decision]) == 2 * _what([agent.propose(X, round_, last)])
-            last = seen.decision.choice or last
-            assert (seen.played, list(seen.odds)) == (new.played, list(new.odds))
-            assert seen.scores.tobytes() == new.scores.tobytes()
-            assert seen.bonus.tobytes() == new.bonus.tobytes()
-            assert (seen.scores.tolist(), seen.bonus.tolist()) == _scores_and_bonus(agent, X, seen.decision)
-        agent.learn(agent.decide(X), _reward(t))
-        if t == 20:
-            agent.restore(twin.state())
-        if t == 30:
-            agent.survey(X, agent.round, agent.choice)
-            agent.restore(_known_tuners()[name].state())
-
-
-@pytest.mark.parametrize("name", _known_tuners())
-def test_following_to_an_arm_is_playing_it_with_a_choice_that_plays_it(name: str) -> None:
-    agent = _known_tuners()[name]
-    _play(agent, 30)
-    X, state = _disputed(agent), agent.state()
-    own, chances = agent.decide(X), agent.survey(X, 30, Choice({})).chances
-    for arm in chances.nonzero()[0].tolist():
-        agent.restore(state)
-        arms = agent.recommend(X)
-        decision = agent.follow(X, arm)
-        assert (decision.arm, decision.round, decision.x.tolist()) == (arm, 30, X[arm].tolist())
-        assert decision.choice
-        assert arms[[dict(point) for point in agent.tuner.points].index(dict(decision.choice.params))] == arm
-        assert (agent.round, agent.choice) == (31, decision.choice)
-        assert arm != own.arm or _what([decision]) == _what([own])
-        agent.learn(decision, 1.0)
-
-
-def test_the_choice_of_a_follower_has_the_odds_of_those_that_play_the_arm() -> None:
-    agent = Agent(LinUCB(dim=3), TwoLayer(Space(alpha=[0.0, 0.01, 0.02, 3.0]), horizon=20), seed=2)
-    _play(agent, 40)
-    X = _arms(4)
-    arms, p = agent.recommend(X), agent.tuner.probabilities()[0]
-    arm = int(np.bincount(arms).argmax())
-    allies = (arms == arm).nonzero()[0]
-    assert 1 < len(allies) < 4
-    counts = np.zeros(4)
-    for seed in range(1000):
-        agent.seed, agent.round = seed, 40
-        choice = agent.follow(X, arm).choice
-        assert choice
-        counts[choice.index[0]] += 1
-    odds = p * (arms == arm) / p[allies].sum()
-    assert (np.abs(counts / 1000 - odds) <= 4 * np.sqrt(odds * (1 - odds) / 1000)).all()
-
-
-def test_within_a_period_the_only_chance_is_that_of_the_choice_that_lasts() -> None:
-    agent = Agent(SGDTS(dim=3, tau=10), Syndicated(Space(alpha1=[0.1, 5.0])), seed=2)
-    X = _arms(99)
-    assert agent.survey(X, 0, agent.choice).chances.tolist() == [0.2] * 5
-    _play(agent, 33)
-    chances = agent.survey(X, agent.round, agent.choice).chances
-    assert sorted(chances.tolist()) == [0, 0, 0, 0, 1]
-    choice, arm = agent.choice, int(chances.argmax())
-    assert agent.follow(X, arm).choice == choice
-    with pytest.raises(InputError, match="an agent can follow to an arm that it might play now; got arm"):
-        agent.follow(X, (arm + 1) % 5)
-
-
-def test_in_the_warm_up_any_arm_can_be_followed_to() -> None:
-    agent = Agent(LinUCB(dim=3), OP(SPACE, warmup=5))
-    decision = agent.follow(_arms(0), 3)
-    assert (decision.arm, decision.propensity, decision.choice) == (3, 0.2, None)
-    assert decision.x.tolist() == _arms(0)[3].tolist()
-    for arm in (-1, 5):
-        with pytest.raises(InputError, match=f"got arm {arm}"):
-            agent.follow(_arms(0), arm)
-    assert agent.round == 1

@@ -32,8 +32,8 @@ from syndicated import (
     TwoLayer,
     Uniform,
 )
+from syndicated._agent_state import choice_from_json
 from syndicated._statefile import pack, unpack
-from syndicated.agent import choice_of
 from syndicated.environments import ENVIRONMENTS, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
 from syndicated.registry import find
@@ -453,7 +453,6 @@ TESTED_ABOVE: list[Callable[[Any], object]] = [
     lambda _: Agent(LinUCB(dim=3), Fixed(Space(lam=[1e-300]))),
     lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([2]),
     lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([]),
-    lambda a: a.follow(ARMS, 2),
 ]
 
 
@@ -498,7 +497,7 @@ def _raises() -> list[tuple[str, int, int]]:
 
 def test_every_raise_is_reached() -> None:
     calls = [wrong.call for table in (DECIDE, LEARN, CONSTRUCTORS, STATES) for wrong in table.values()]
-    calls += [lambda _: choice_of({})]
+    calls += [lambda _: choice_from_json({})]
     places = {_place(call, _played("LinUCB")) for call in calls + TESTED_ABOVE}
     for size in LARGE:
         places |= {_place(_decide_large(size), build()) for build in AGENTS.values()}

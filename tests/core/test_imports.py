@@ -19,9 +19,10 @@ PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
     {"types", "errors", "_compiled", "_files", "_formatting", "_security_headers"},
     {"_validation", "_learner", "streams", "_series"},
-    {"space", "registry", "_statefile", "datasets"},
+    {"space", "registry", "_argmax", "_statefile", "datasets"},
     {"spec", "policies", "tuners", "environments"},
-    {"survey"},
+    {"_player"},
+    {"_agent_state"},
     {"agent"},
     {"features", "checks", "experiments", "evaluate", "store"},
     {"client", "service"},

@@ -119,7 +119,7 @@ class _ManyDraws(LinTS):
 
 
 class _NeverChanges(LinUCB):
-    def steady(self, given: Params) -> bool:
+    def theory_ignores_round(self, given: Params) -> bool:
         return True
 
 
@@ -299,7 +299,7 @@ BROKEN: dict[str, type[Any]] = {
     "twin_policies_agree": _Crowd,
     "parameters_of_policies_round_trip": _SwapsArguments,
     "theory_gives_every_hyper_parameter_and_keeps_what_is_given": _ForgetsLam,
-    "steady_points_ask_for_the_same_in_every_round": _NeverChanges,
+    "theory_that_ignores_the_round_is_the_same_in_every_round": _NeverChanges,
     "unknown_hyper_parameters_are_refused": _TakesAnything,
     "intercept_is_a_constant_feature": _NoIntercept,
     "predict_ignores_exploration": _PredictsOptimism,
@@ -397,7 +397,7 @@ def test_rewards_may_come_in_any_order(policy: type[Policy], tuner: type[Tuner])
         agent.learn(decisions[place], _reward(place))
     assert agent.open == 0
     _play(agent, 100, ROUNDS)
-    arrays = (array for part in (agent.tuner, *agent.policies) for array in part.state().values())
+    arrays = (array for part in (agent.tuner, *agent.player.policies) for array in part.state().values())
     assert all(np.isfinite(array.astype(float)).all() for array in arrays)
 
 

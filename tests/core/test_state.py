@@ -46,7 +46,7 @@ agents = pytest.mark.parametrize("build", AGENTS.values(), ids=AGENTS)
 
 def _arms(t: int, agent: Agent) -> Arms:
     draws = Stream(1, ARMS, t).uniforms(15)
-    return 2 * draws.reshape(5, 3) - 1 if agent.catalogue is None else (20 * draws[:5]).astype(np.int64)
+    return 2 * draws.reshape(5, 3) - 1 if agent.player.catalogue is None else (20 * draws[:5]).astype(np.int64)
 
 
 def _play(agent: Agent, rounds: int = 23) -> Agent:

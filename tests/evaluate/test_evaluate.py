@@ -80,7 +80,8 @@ def _floor_log(rounds: Sequence[Round], seed: int, floor: float = 0.6) -> Log:
     """By Thompson sampling with a floor; the propensities are given the sample."""
     agent, logged, rng = Agent(LinTS(dim=3), seed=seed), [], np.random.default_rng(seed)
     for each in rounds:
-        K, chances = len(each.arms), agent.survey(each.arms, agent.round, agent.choice).chances
+        proposal = agent.player.propose(each.arms, agent.round, agent.choice, explain=True)
+        K, chances = len(each.arms), proposal.chances
         decision = agent.decide(each.arms)
         place = int(rng.integers(K)) if rng.random() < floor else decision.arm
         propensity = (1 - floor) * chances[place] + floor / K

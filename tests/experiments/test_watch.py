@@ -33,7 +33,7 @@ def test_the_arm_recommended_for_the_choice_is_the_arm_played(name: str) -> None
     world = Logistic(dim=3, arms=8) if name == "epochs" else WORLD
     for each in world.rounds(3, 150):
         before = agent.state()
-        arms = agent.recommend(each.arms)
+        arms = agent.player.arms_of_points(each.arms, agent.round)
         assert agent.state() == before
         decision = agent.decide(each.arms)
         if decision.choice:
@@ -79,7 +79,7 @@ def test_tuning_is_what_was_lost_against_the_best_candidate() -> None:
     watch, regret = watched(agent)
     losses = []
     for each in WORLD.rounds(3, 200):
-        losses.append(each.means.max() - each.means[twin.recommend(each.arms)])
+        losses.append(each.means.max() - each.means[twin.player.arms_of_points(each.arms, twin.round)])
         decision = twin.decide(each.arms)
         twin.learn(decision, float(each.rewards[decision.arm]))
     sampled = np.array(losses)[::EVERY]

@@ -48,7 +48,7 @@ def test_credit_is_shared_among_those_who_would_have_played_the_same_arm(policy:
     agent = Agent(policy, Consensus(SPACE), seed=3)
     history = []
     for t in range(60):
-        played = agent.recommend(_arms(t))
+        played = agent.player.arms_of_points(_arms(t), agent.round)
         decision = agent.decide(_arms(t))
         choice = decision.choice
         assert choice is not None

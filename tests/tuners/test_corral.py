@@ -167,7 +167,7 @@ def test_a_single_point_is_the_policy_alone_with_that_point(policy: Policy) -> N
 
 def counts(agent: Agent) -> list[int]:
     """How many observations each copy of the policy has."""
-    return [policy.model.count for policy in agent.policies if isinstance(policy, RidgePolicy)]
+    return [policy.model.count for policy in agent.player.policies if isinstance(policy, RidgePolicy)]
 
 
 def one_round(agent: Agent, world: Round) -> Decision:
@@ -200,6 +200,6 @@ def test_the_played_copy_learns_the_reward_as_it_came() -> None:
     decision = agent.decide(np.eye(2))
     agent.learn(decision, 0.75)
     assert decision.choice is not None
-    for slot, policy in enumerate(agent.policies):
+    for slot, policy in enumerate(agent.player.policies):
         learned = policy.predict(np.eye(2), {"lam": 1.0})[decision.arm]
         assert learned == (0.75 / 2 if slot == decision.choice.slot else 0.0)

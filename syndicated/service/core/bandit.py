@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from syndicated._argmax import leaders
+from syndicated._player import Proposal
 from syndicated._statefile import pack, unpack
 from syndicated._validation import check_number, check_range, shorten
 from syndicated.agent import Agent
@@ -28,7 +30,6 @@ from syndicated.service.core.records import COUNTED, Decided, Record, TopArm, de
 from syndicated.spec import build
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
-from syndicated.survey import Survey, leaders
 from syndicated.tuners import TUNERS
 from syndicated.types import Choice
 
@@ -58,8 +59,7 @@ class Bandit:
     def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm]) -> None:
         """Begin an epoch: an empty model of this spec."""
         self.spec, self.epoch = spec, epoch
-        encoder, self.agent = build_parts(spec)
-        self.agent.id = f"{self.id}.{epoch}"
+        encoder, self.agent = build_parts(spec, f"{self.id}.{epoch}")
         self.registered = RegisteredArms(encoder, arms)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
@@ -89,7 +89,7 @@ class Bandit:
         if decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
-            self.agent.record(record.choice)
+            self.agent.advance(record.choice)
         self.history.add_decision(record.event.at, decided, self.agent.tuner.probabilities)
 
     def fold_feedback(self, event: Event, record: Record) -> None:
@@ -101,7 +101,7 @@ class Bandit:
         if event.learn is None or decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
-            self.agent.absorb(to_decision(record, self.agent.id), event.learn)
+            self.agent.player.learn(to_decision(record, self.agent.id), event.learn)
             self.version = event.seq
         self.history.add_reward(decided.by, event.learn)
 
@@ -131,7 +131,7 @@ class Bandit:
             by: By = "fallback" if spec.mode == "off" else "holdout"
             decided = Decided(**common, by=by, arm=ids[place], place=place, x=X[place].tobytes(), propensity=chance)
             return decided, turn._replace(made=turn.made + 1)
-        seen = self.agent.survey(X, turn.round, turn.choice)
+        seen = self.agent.player.propose(X, turn.round, turn.choice, explain=True)
         decision = seen.decision
         after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
         by, place = "warmup" if decision.choice is None else "agent", decision.arm
@@ -168,7 +168,7 @@ class Bandit:
         every = {"arms": arms.ids, "X": arms.X.tobytes(), "context": request.context} if spec.log == "all" else {}
         return known | every
 
-    def _why(self, ids: Sequence[str], seen: Survey, place: int) -> dict[str, Any]:
+    def _why(self, ids: Sequence[str], seen: Proposal, place: int) -> dict[str, Any]:
         """Whether another arm was expected to give more, and the best arms as they were seen."""
         if seen.decision.choice is None:
             return {"explored": True}
@@ -176,7 +176,7 @@ class Bandit:
         if place not in best:
             best[-1] = place
         score, bonus = seen.scores.item, seen.bonus.item
-        expected = self.agent.policies[seen.decision.choice.slot].expected
+        expected = self.agent.player.policy_of(seen.decision.choice).expected
         top = tuple([TopArm(ids[a], expected(score(a) - bonus(a)), score(a), bonus(a)) for a in best])
         return {"explored": score(place) - bonus(place) < score(greedy) - bonus(greedy), "top": top}
 
@@ -253,7 +253,7 @@ class Bandit:
         return found
 
 
-def build_parts(spec: Spec) -> tuple[Encoder, Agent]:
+def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
     """The encoder and the agent of a spec, which is refused if they cannot be."""
     encoder = Encoder.of(spec.features)
     for part in (spec.policy, spec.tuner):
@@ -276,7 +276,7 @@ def build_parts(spec: Spec) -> tuple[Encoder, Agent]:
         raise InputError("a default reward is for when the window closes: window must be given")
     if (spec.fallback == "arm") != (spec.fallback_arm is not None):
         raise InputError("fallback_arm must be given with the fallback 'arm', and only then")
-    agent = Agent(policy, tuner, seed=spec.seed)
+    agent = Agent(policy, tuner, seed=spec.seed, id=id_)
     if spec.default_reward is not None:
         check_number("default_reward", spec.default_reward, *reward_range(spec, agent))
     return encoder, agent

@@ -126,7 +126,7 @@ def bandit_view(bandit: Bandit, latest: Mapping[str, Record], last: float | None
         lates=bandit.lates,
         explored=share(history.explored, history.count),
         agreed=share(history.agreed, callers),
-        warmup=max(0, bandit.agent.warmup - bandit.agent.round),
+        warmup=max(0, bandit.agent.player.warmup - bandit.agent.round),
         rewards=progress(rows),
         curves=curves(bandit, rows),
         joint=joint(bandit),

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from psycopg.pq import TransactionStatus
 
+from syndicated._argmax import leaders
 from syndicated.features.encoders import Arm
 from syndicated.service.core.arms import RegisteredArms
 from syndicated.service.core.bandit import build_parts
@@ -38,7 +39,6 @@ from syndicated.service.http.metrics import Metrics
 from syndicated.store import SQLite, StoreError, open_store
 from syndicated.store import copy as copy_journal
 from syndicated.store.postgres import Postgres
-from syndicated.survey import leaders
 from syndicated.types import Array
 
 VECTOR = {"kind": "vector", "dim": 3}
@@ -325,7 +325,7 @@ def test_expectation_08_propensities_are_those_of_the_arms(
         for _ in range(40):
             arms = [Arm(str(k), x=x) for k, x in enumerate(rng.normal(size=(4, 3)).tolist())]
             agent = harness.service.state.bandit("b").agent
-            played = agent.recommend(np.array([arm.x for arm in arms]), agent.round)
+            played = agent.player.arms_of_points(np.array([arm.x for arm in arms]), agent.round)
             odds = reduce(np.multiply.outer, agent.tuner.probabilities()).ravel()
             chances = np.bincount(played, odds, len(arms))
             reply = await harness.decide(arms=arms)
@@ -350,7 +350,7 @@ def test_expectation_10_a_service_decides_and_learns_as_the_library_does(play: C
             reward = float(X[decision.arm, 0] + rng.normal())
             agent.learn(decision, reward)
             await harness.reward(reply.decision_id, reward)
-        agent.id = harness.service.state.bandit("b").agent.id
+        agent.player.id = harness.service.state.bandit("b").agent.id
         assert harness.service.state.bandit("b").agent.state() == agent.state()
 
     play(test)

@@ -1,0 +1,43 @@
+"""From scores to arms: the largest of each row, and the few largest of one."""
+
+import numpy as np
+
+from syndicated._compiled import compiled
+from syndicated._validation import MAX_MAGNITUDE
+from syndicated.types import Array, Ints
+
+
+@compiled("void(i8[::1], f8[:,::1], f8[:,::1])")
+def best(out: Ints, scores: Array, arms: Array) -> None:
+    """The index of each row's largest score, the first of equals; -1 if a score is not finite or that arm too large.
+
+    A feature that is not finite makes its arm's score so; this spares a pass over all features.
+    """
+    for row in range(len(scores)):
+        arm = 0
+        nothing = 0.0
+        for a in range(scores.shape[1]):
+            nothing += 0.0 * scores[row, a]
+            if scores[row, a] > scores[row, arm]:
+                arm = a
+        out[row] = arm if nothing == 0.0 else -1
+        for i in range(arms.shape[1]):
+            if abs(arms[arm, i]) > MAX_MAGNITUDE:
+                out[row] = -1
+
+
+@compiled("i8[::1](f8[::1], f8[::1], i8)")
+def leaders(scores: Array, bonus: Array, count: int) -> Ints:
+    """The arm with the largest score less its bonus, then those with the largest scores, the first of equals."""
+    found = np.zeros(1 + min(count, len(scores)), dtype=np.int64)
+    for a in range(len(scores)):
+        if scores[a] - bonus[a] > scores[found[0]] - bonus[found[0]]:
+            found[0] = a
+        place = min(a + 1, len(found))
+        while place > 1 and scores[a] > scores[found[place - 1]]:
+            if place < len(found):
+                found[place] = found[place - 1]
+            place -= 1
+        if place < len(found):
+            found[place] = a
+    return found

@@ -1,0 +1,172 @@
+"""The player: what it proposes is what is decided, and what it tells about a proposal is true."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from syndicated import (
+    OP,
+    SGDTS,
+    UCBGLM,
+    Agent,
+    Consensus,
+    Corral,
+    Decision,
+    LinTS,
+    LinUCB,
+    Space,
+    Syndicated,
+)
+from syndicated._player import Proposal
+from syndicated.policies import Policy
+from syndicated.streams import ARMS, NOISE, POLICY, Stream
+from syndicated.types import Array, Params
+
+SPACE = Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])
+WIDE = Space(alpha=np.linspace(0, 3, 9), lam=np.linspace(0.1, 2, 8))
+
+
+def _arms(t: int, K: int = 8) -> Array:
+    return 2 * Stream(1, ARMS, t).uniforms(K * 3).reshape(K, 3) - 1
+
+
+def _play(agent: Agent, rounds: int) -> None:
+    for t in range(agent.round, agent.round + rounds):
+        agent.learn(agent.decide(_arms(t)), float(Stream(1, NOISE, t).uniforms(1)[0]))
+
+
+def _what(decision: Decision) -> tuple[object, ...]:
+    values = decision.arm, decision.x.tobytes(), decision.propensity, dict(decision.params), decision.choice
+    return tuple(repr(value) for value in values)
+
+
+def _explained(agent: Agent, X: Array) -> Proposal:
+    return agent.player.propose(X, agent.round, agent.choice, explain=True)
+
+
+AGENTS = {
+    "Syndicated": lambda: Agent(LinUCB(dim=3), Syndicated(SPACE, horizon=50), seed=2),
+    "Consensus": lambda: Agent(LinUCB(dim=3), Consensus(SPACE), seed=2),
+    "Consensus, axes apart": lambda: Agent(LinTS(dim=3), Consensus(WIDE), seed=2),
+    "Consensus, nothing shared": lambda: Agent(LinTS(dim=3), Consensus(SPACE, sharing=False), seed=2),
+    "Consensus, epochs": lambda: Agent(SGDTS(dim=3, tau=10), seed=2),
+    "Corral": lambda: Agent(LinTS(dim=3), Corral(SPACE, horizon=50), seed=2),
+    "OP": lambda: Agent(UCBGLM(dim=3), OP(SPACE), seed=2),
+    "epochs": lambda: Agent(SGDTS(dim=3, tau=10), Syndicated(Space(eta0=[0.1, 1.0], alpha1=[0.1, 5.0])), seed=2),
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_explained_proposal_is_what_is_then_decided(name: str) -> None:
+    agent = AGENTS[name]()
+    for t in range(40):
+        X = _arms(t)
+        proposal = _explained(agent, X)
+        decision = agent.decide(X)
+        assert _what(proposal.decision) == _what(decision)
+        agent.learn(decision, float(Stream(1, NOISE, t).uniforms(1)[0]))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_round_can_be_proposed_before_the_ones_in_between_have_their_rewards(name: str) -> None:
+    agent = AGENTS[name]()
+    _play(agent, 25)
+    first = agent.player.propose(_arms(25), 25, agent.choice)
+    ahead = agent.player.propose(_arms(26), 26, first.decision.choice or agent.choice, explain=True)
+    agent.decide(_arms(25))
+    assert _what(agent.decide(_arms(26))) == _what(ahead.decision)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_what_was_prepared_does_not_outlive_a_reward_or_a_restored_state(name: str) -> None:
+    agent = AGENTS[name]()
+    for t in range(40):
+        X, twin = _arms(t), AGENTS[name]()
+        twin.restore(agent.state())
+        seen, new = _explained(agent, X), _explained(twin, X)
+        assert (list(seen.played), list(seen.probabilities)) == (list(new.played), list(new.probabilities))
+        assert (seen.scores.tobytes(), seen.bonus.tobytes()) == (new.scores.tobytes(), new.bonus.tobytes())
+        agent.learn(agent.decide(X), float(Stream(1, NOISE, t).uniforms(1)[0]))
+        if t == 30:
+            _explained(agent, X)
+            agent.restore(AGENTS[name]().state())
+
+
+def _scores_and_bonus(agent: Agent, X: Array, decision: Decision) -> tuple[list[float], list[float]]:
+    """What the policy by itself says of arms, and how much of it is exploration."""
+    if decision.choice is None:
+        return [0.0] * len(X), [0.0] * len(X)
+    player = agent.player
+    policy, period = player.policy_of(decision.choice), (decision.round - player.warmup) // agent.policy.period
+    greedy = {**decision.params, **dict.fromkeys(policy.exploring, 0.0)}
+    scores, plain = policy.scores(X, [decision.params, greedy], Stream(player.seed, POLICY, period))
+    return scores.tolist(), (scores - plain).tolist()
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_scores_are_the_policy_s_and_the_bonus_what_of_them_is_exploration(name: str) -> None:
+    agent = AGENTS[name]()
+    for t in range(40):
+        proposal = _explained(agent, _arms(t))
+        expected = _scores_and_bonus(agent, _arms(t), proposal.decision)
+        assert (proposal.scores.tolist(), proposal.bonus.tolist()) == expected
+        _play(agent, 1)
+
+
+def _disputed(agent: Agent) -> Array:
+    """Arms of which the agent's points would not all play the same."""
+    tables = (_arms(t) for t in range(100, 200))
+    return next(X for X in tables if len(set(agent.player.arms_of_points(X, agent.round))) > 1)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
+    agent, draws, n = AGENTS[name](), Stream(9, NOISE), 3000
+    _play(agent, 30)
+    X = _disputed(agent)
+    proposal, arms = _explained(agent, X), agent.player.arms_of_points(X, agent.round)
+    rows = {repr(point): row for row, point in enumerate(agent.tuner.points)}
+    played = [arms[rows[repr(agent.tuner.choose(draws).params)]] for _ in range(n)]
+    assert proposal.chances.sum() == pytest.approx(1.0)
+    assert [proposal.chance(arm) for arm in range(8)] == pytest.approx(proposal.chances.tolist())
+    spread = np.sqrt(proposal.chances * (1 - proposal.chances) / n)
+    assert (np.abs(np.bincount(played, minlength=8) / n - proposal.chances) <= 4 * spread + 0.002).all()
+
+
+def test_within_a_period_the_only_chance_is_that_of_the_choice_that_lasts() -> None:
+    agent = Agent(SGDTS(dim=3, tau=10), Syndicated(Space(alpha1=[0.1, 5.0])), seed=2)
+    assert _explained(agent, _arms(99)).chances.tolist() == [1 / 8] * 8
+    _play(agent, 33)
+    proposal = _explained(agent, _arms(99))
+    assert sorted(proposal.chances.tolist()) == [0.0] * 7 + [1.0]
+    assert proposal.chance(proposal.decision.arm) == 1.0
+    assert proposal.decision.choice == agent.choice
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS, UCBGLM])
+def test_the_points_play_the_same_arms_of_a_catalogue_as_of_its_features(make: type[Policy]) -> None:
+    catalogue = 2 * Stream(3, ARMS).uniforms(120).reshape(40, 3) - 1
+    by_number, by_features = (Agent(make(dim=3), Syndicated(SPACE), catalogue=c) for c in (catalogue, None))
+    for t in range(100):
+        numbers = (40 * Stream(4, ARMS, t).uniforms(12)).astype(int)
+        arms = by_number.player.arms_of_points(numbers, t), by_features.player.arms_of_points(catalogue[numbers], t)
+        assert arms[0].tolist() == arms[1].tolist()
+        decisions = by_number.decide(numbers), by_features.decide(catalogue[numbers])
+        by_number.learn(decisions[0], float(decisions[0].x[0] > 0))
+        by_features.learn(decisions[1], float(decisions[1].x[0] > 0))
+
+
+def test_one_call_of_scores_answers_a_proposal_explained_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent(LinUCB(dim=3), Consensus(SPACE))
+    asked: list[int] = []
+    scores = agent.policy.scores
+
+    def counted(X: Array, points: Sequence[Params], rng: Stream) -> Array:
+        asked.append(len(points))
+        return scores(X, points, rng)
+
+    monkeypatch.setattr(agent.policy, "scores", counted)
+    agent.player.propose(_arms(0), 0, agent.choice)
+    _explained(agent, _arms(0))
+    assert asked == [4, 6]  # all points; and the greedy ones, one for each lam
