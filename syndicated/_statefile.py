@@ -17,14 +17,14 @@ import numpy.typing as npt
 from syndicated._validation import shorten
 from syndicated.errors import StateError
 
-VERSION = 1
+STATE_VERSION = 1  # raise it when what a saved state says changes its meaning
 DIGEST = 32
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 
 def pack(head: Mapping[str, Any], arrays: Arrays) -> bytes:
     """One file out of a JSON-ready head and named arrays."""
-    text = json.dumps({"version": VERSION, **head})
+    text = json.dumps({"version": STATE_VERSION, **head})
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, __head__=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
     return out.getvalue() + hashlib.sha256(out.getvalue()).digest()
@@ -41,8 +41,8 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
     except Exception as error:
         must = "a state must be a zip of arrays, not compressed, and a JSON object"
         raise StateError(f"{must}; reading it gave {shorten(error)}") from None
-    if head.get("version") != VERSION:
-        raise StateError(f"a state must have format version {VERSION}; got {shorten(head.get('version'))}")
+    if head.get("version") != STATE_VERSION:
+        raise StateError(f"a state must have format version {STATE_VERSION}; got {shorten(head.get('version'))}")
     return head, arrays
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
-from syndicated.store.base import CHUNK, SCHEMA, Event, Snapshot, Store, StoreError, by_ref
+from syndicated.store.base import CHUNK, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
 
 COLUMNS = ", ".join(Event._fields)
 TABLES = """
@@ -157,14 +157,14 @@ class SQL(Store):
                 self._migrate()
         if "meta" not in self._tables() or not (version := self._version()):
             raise StoreError(f"{self.name} must hold a journal; got another database")
-        if version != SCHEMA:
-            raise StoreError(f"{self.name} must have schema {SCHEMA}; got {version}")
+        if version != SCHEMA_VERSION:
+            raise StoreError(f"{self.name} must have schema {SCHEMA_VERSION}; got {version}")
 
     def _migrate(self) -> None:
         tables = self._tables()
         if not tables:
             self._script(TABLES)
-            for name, value in (("schema", b"%d" % SCHEMA), ("secret", secrets.token_bytes(32))):
+            for name, value in (("schema", b"%d" % SCHEMA_VERSION), ("secret", secrets.token_bytes(32))):
                 self._run("INSERT INTO meta VALUES (?, ?)", name, value)
         while "meta" in tables and (version := self._version()) in MIGRATIONS:
             self._script(MIGRATIONS[version])

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from syndicated.errors import SyndicatedError
 
-SCHEMA = 1  # the version of the tables; see the migrations in _sql.py
+SCHEMA_VERSION = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK = 1000  # events that are read at once
 
 

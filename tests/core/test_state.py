@@ -25,7 +25,7 @@ from syndicated import (
     Theory,
     TwoLayer,
 )
-from syndicated._statefile import VERSION, pack, unpack
+from syndicated._statefile import STATE_VERSION, pack, unpack
 from syndicated.policies import Policy
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.types import Arms
@@ -122,7 +122,7 @@ def test_a_state_is_arrays_and_json(build: Callable[[], Agent]) -> None:
     with zipfile.ZipFile(io.BytesIO(_play(build()).state())) as members:
         arrays = {name: np.load(io.BytesIO(members.read(name)), allow_pickle=False) for name in members.namelist()}
     head = json.loads(arrays.pop("__head__.npy").tobytes())
-    assert head["version"] == VERSION
+    assert head["version"] == STATE_VERSION
     assert {array.dtype.str for array in arrays.values()} <= {"<f8", "<i8"}
 
 
@@ -147,7 +147,7 @@ class _Trap:
 
 def test_objects_are_not_loaded_even_from_a_whole_file() -> None:
     out = io.BytesIO()
-    head = np.frombuffer(json.dumps({"version": VERSION}).encode(), dtype=np.uint8)
+    head = np.frombuffer(json.dumps({"version": STATE_VERSION}).encode(), dtype=np.uint8)
     np.savez(out, allow_pickle=True, __head__=head, trap=np.array([_Trap()], dtype=object))
     with pytest.raises(StateError, match="Object arrays cannot be loaded"):
         unpack(_sealed(out.getvalue()))
@@ -167,7 +167,7 @@ def _refused(agent: Agent, state: bytes, message: str) -> None:
 def test_another_version_is_refused_and_both_are_named() -> None:
     agent = _play(AGENTS["LinUCB-Syndicated"]())
     head, arrays = unpack(agent.state())
-    _refused(agent, pack({**head, "version": 7}, arrays), f"format version {VERSION}; got 7")
+    _refused(agent, pack({**head, "version": 7}, arrays), f"format version {STATE_VERSION}; got 7")
 
 
 DIFFERENT: dict[str, tuple[Agent, str]] = {
@@ -225,7 +225,7 @@ def test_a_state_cut_short_anywhere_is_refused() -> None:
     assert other.state() == before
 
 
-def _head(version: int = VERSION, **fields: Any) -> Any:
+def _head(version: int = STATE_VERSION, **fields: Any) -> Any:
     return np.frombuffer(json.dumps({"version": version, **fields}).encode(), dtype=np.uint8)
 
 

@@ -20,7 +20,8 @@ from syndicated.registry import find
 from syndicated.tuners import TUNERS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+ABOUT = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "RELEASING", "SECURITY")]
+PAGES = [*ABOUT, *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MAKEFILE = (ROOT / "Makefile").read_text()
 
@@ -90,6 +91,34 @@ def test_every_command_line_names_what_exists() -> None:
         assert named
         for name in named:
             find(registry, name)
+
+
+def test_the_versions_of_formats_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "compatibility.md").read_text()
+    stated = re.findall(r"`(\w+)` = (\S+) in \[[^\]]*\]\((\S+)\)", page)
+    assert len(stated) == 5
+    for name, value, link in stated:
+        (own,) = re.findall(rf"^{name} = (\S+)", (ROOT / "docs" / link).read_text(), re.MULTILINE)
+        assert (name, value) == (name, own)
+
+
+def test_no_version_of_a_format_is_left_out() -> None:
+    page = (ROOT / "docs" / "compatibility.md").read_text()
+    files = (ROOT / "syndicated").rglob("*.py")
+    found = {
+        name for file in files for name in re.findall(r"^(\w*VERSION|__version__) = ", file.read_text(), re.MULTILINE)
+    }
+    assert found == set(re.findall(r"`(\w+)` = ", page))
+
+
+@pytest.mark.parametrize(
+    "row", re.findall(r"^\| ([a-zA-Z].*) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)[1:]
+)
+def test_every_word_of_the_glossary_stands_in_its_file(row: str) -> None:
+    word, _, link = row.split(" | ")
+    text = (ROOT / "docs" / link.partition("](")[2].rstrip(")")).read_text().lower()
+    plain = word.partition(" (")[0].replace("-", "").replace(" ", "")
+    assert plain in re.sub(r"[-_\s]", "", text)
 
 
 def test_every_make_target_exists() -> None:

@@ -461,7 +461,7 @@ def test_an_older_journal_is_migrated(
         1: "ALTER TABLE log ADD COLUMN weight REAL DEFAULT 0.1; CREATE TABLE notes (seq INTEGER, text BLOB)",
         2: "ALTER TABLE log ADD COLUMN place INTEGER",
     }
-    monkeypatch.setattr(_sql, "SCHEMA", 3)
+    monkeypatch.setattr(_sql, "SCHEMA_VERSION", 3)
     with pytest.raises(StoreError, match=r"must have schema 3; got 1$"):
         journals.open(address, read_only=True)
     monkeypatch.setattr(_sql, "MIGRATIONS", scripts)
@@ -479,7 +479,7 @@ def test_a_migration_that_fails_changes_nothing(
     store.close()
     scripts = {1: "ALTER TABLE log ADD COLUMN weight REAL", 2: "ALTER TABLE missing ADD COLUMN place INTEGER"}
     with monkeypatch.context() as patch:
-        patch.setattr(_sql, "SCHEMA", 3)
+        patch.setattr(_sql, "SCHEMA_VERSION", 3)
         patch.setattr(_sql, "MIGRATIONS", scripts)
         with pytest.raises(StoreError, match="missing"):
             journals.open(address)
