@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from syndicated.client._flows import Flow, Rows, Send, Wire, decode, of_bandit, part
-from syndicated.features.encoders import Arm
+from syndicated.features import Arm
 
 
 class Admin(Wire):

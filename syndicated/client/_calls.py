@@ -15,8 +15,8 @@ from syndicated.client._admin import Admin
 from syndicated.client._flows import Flow, Send, decode, encode, of_bandit, pause
 from syndicated.client.errors import Refused, Unavailable
 from syndicated.errors import InputError
+from syndicated.features import Arm
 from syndicated.features.binary import join_body
-from syndicated.features.encoders import Arm
 from syndicated.types import Array
 
 BINARY = 200  # arms from which a table goes as a binary body

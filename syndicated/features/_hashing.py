@@ -9,7 +9,7 @@ import numpy.typing as npt
 from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
-LONGEST = 256  # characters of a text whose hash is kept
+MAX_CACHED_CHARACTERS = 256  # of a text whose hash is kept
 
 _GOLDEN, _FIRST, _SECOND = (np.uint64(c) for c in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 _27, _30, _31, _63 = (np.uint64(bits) for bits in (27, 30, 31, 63))
@@ -19,12 +19,12 @@ Words = npt.NDArray[np.uint64]
 
 
 def hash_text(seed: int, text: str) -> int:
-    """64 bits of a text; those of long texts are not kept, because the number of texts kept is what is bounded."""
-    return _kept(seed, text) if len(text) <= LONGEST else _kept.__wrapped__(seed, text)
+    """64 bits of a text. Those of long texts are not cached, because the cache is bounded by the number of texts."""
+    return _cached_hash(seed, text) if len(text) <= MAX_CACHED_CHARACTERS else _cached_hash.__wrapped__(seed, text)
 
 
 @lru_cache(maxsize=2**16)
-def _kept(seed: int, text: str) -> int:
+def _cached_hash(seed: int, text: str) -> int:
     data = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8, salt=seed.to_bytes(16, "little")).digest(), "little")
 

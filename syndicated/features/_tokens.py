@@ -1,4 +1,4 @@
-"""What a request's JSON brings, checked: numbers, lists of them, and the tokens of objects."""
+"""JSON values, checked: numbers, lists of them, and the tokens of objects."""
 
 import struct
 from typing import Any
@@ -7,15 +7,15 @@ from syndicated._validation import MAX_MAGNITUDE, shorten
 from syndicated.errors import InputError
 
 
-def packed(path: str, x: object, size: int) -> bytes:
+def pack_numbers(path: str, x: object, size: int) -> bytes:
     """A list of numbers as raw memory, each checked."""
     if not isinstance(x, list) or len(x) != size:
         raise InputError(f"{path} must be a list of {size} numbers; got {shorten(x)}")
-    return struct.pack(f"{size}d", *[number(f"{path}[{j}]", value) for j, value in enumerate(x)])
+    return struct.pack(f"{size}d", *[check_feature(f"{path}[{j}]", value) for j, value in enumerate(x)])
 
 
-def number(path: str, value: object) -> float:
-    """A number of a size that is taken, not a truth value; `path` is its name in messages."""
+def check_feature(path: str, value: object) -> float:
+    """A finite number that is not too large, and not a boolean; `path` is its name in messages."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{path} must be a number; got {shorten(value)}")
     if not abs(value) <= MAX_MAGNITUDE:
@@ -23,7 +23,7 @@ def number(path: str, value: object) -> float:
     return float(value)
 
 
-def texts(path: str, thing: dict[str, Any]) -> list[tuple[str, float]]:
+def tokens_of(path: str, thing: dict[str, Any]) -> list[tuple[str, float]]:
     """The tokens of an object, before they are hashed: a text that tells what it is, and its value."""
     tokens: list[tuple[str, float]] = []
     for name, value in thing.items():
@@ -41,7 +41,9 @@ def _add(tokens: list[tuple[str, float]], path: str, name: str, value: object) -
     elif isinstance(value, bool):
         tokens.append((f"{name}\x1f{'true' if value else 'false'}", 1.0))
     elif isinstance(value, (int, float)):
-        tokens.append((name, float(value) if abs(value) <= MAX_MAGNITUDE else number(_within(path, name), value)))
+        tokens.append(
+            (name, float(value) if abs(value) <= MAX_MAGNITUDE else check_feature(_within(path, name), value))
+        )
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
         tokens.extend((f"{name}\x1f{each}", 1.0) for each in set(value))
     elif value is not None:

@@ -10,8 +10,8 @@ import pytest
 
 from syndicated.cli import main
 from syndicated.cli.backup import backup, restore
-from syndicated.features.encoders import Arm
 from syndicated.service.core.messages import (
+    Arm,
     Create,
     DecideReply,
     DecideRequest,

@@ -37,7 +37,7 @@ from syndicated.client import (
 from syndicated.client import _flows as wire
 from syndicated.client._calls import Calls
 from syndicated.errors import InputError
-from syndicated.features.encoders import Arm
+from syndicated.features import Arm
 
 NUMBERS = itertools.count(1)
 VECTOR = {"features": {"kind": "vector", "dim": 2}}

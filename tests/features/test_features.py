@@ -4,6 +4,8 @@ import ast
 import json
 import math
 import re
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -17,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syndicated import Agent, InputError, LinUCB
+from syndicated.features import Arm, Encoder
+from syndicated.features import _encoders as features
 from syndicated.features import _tokens as values
 from syndicated.features import binary as body
-from syndicated.features import encoders as features
-from syndicated.features._hashing import LONGEST, hash_text
+from syndicated.features._hashing import MAX_CACHED_CHARACTERS, hash_text
 from syndicated.features.binary import join_body, split_body
-from syndicated.features.encoders import Arm, Encoder
 from syndicated.types import Array
 
 CONTEXT: dict[str, Any] = {"age": 30, "member": True, "device": {"os": "linux", "width": 1.5}, "none": None}
@@ -41,7 +43,7 @@ objects = st.dictionaries(names, flat | st.dictionaries(names, flat, max_size=3)
 
 
 def hashed(context: Any, *arms: Any, **spec: Any) -> Array:
-    encoder = Encoder.of({"kind": "hashed", "dim": 16} | spec)
+    encoder = Encoder.from_spec({"kind": "hashed", "dim": 16} | spec)
     return encoder.table(context, [Arm(str(k), features=arm) for k, arm in enumerate(arms)])
 
 
@@ -49,30 +51,30 @@ def hashed(context: Any, *arms: Any, **spec: Any) -> Array:
 
 
 def test_a_vector_is_its_row() -> None:
-    encoder = Encoder.of({"kind": "vector", "dim": 3})
+    encoder = Encoder.from_spec({"kind": "vector", "dim": 3})
     table = encoder.table(None, [Arm("a", x=[1, 2.5, -3]), Arm("b", x=[0.0, 0.0, 1e50])])
     assert encoder.dim == 3
     assert table.tolist() == [[1.0, 2.5, -3.0], [0.0, 0.0, 1e50]]
 
 
 def test_a_context_of_numbers_stands_before_the_arm_s_own() -> None:
-    encoder = Encoder.of({"kind": "vector", "dim": 1, "context": 2})
+    encoder = Encoder.from_spec({"kind": "vector", "dim": 1, "context": 2})
     expected = [[7.0, 8.0, 1.0], [7.0, 8.0, 2.0]]
     assert encoder.dim == 3
     assert encoder.table([7, 8], [Arm("a", x=[1]), Arm("b", x=[2])]).tolist() == expected
-    assert encoder.rows([7, 8], [[1], [2]]).tolist() == expected
+    assert encoder.with_context([7, 8], [[1], [2]]).tolist() == expected
 
 
 @pytest.mark.parametrize("context", [None, [], {}])
 def test_no_context_may_be_said_in_three_ways(context: Any) -> None:
-    assert Encoder.of({"kind": "vector", "dim": 1}).table(context, [Arm("a", x=[1])]).tolist() == [[1.0]]
+    assert Encoder.from_spec({"kind": "vector", "dim": 1}).table(context, [Arm("a", x=[1])]).tolist() == [[1.0]]
 
 
 def test_an_agent_takes_the_table() -> None:
     for encoder, context, arms in (
-        (Encoder.of({"kind": "vector", "dim": 2}), None, [Arm("a", x=[1, 0]), Arm("b", x=[0, 1])]),
-        (Encoder.of({"kind": "hashed", "dim": 16}), CONTEXT, ARMS),
-        (Encoder.of({"kind": "ids", "dim": 4, "context": 1}), [0.5], [Arm("a"), Arm("b")]),
+        (Encoder.from_spec({"kind": "vector", "dim": 2}), None, [Arm("a", x=[1, 0]), Arm("b", x=[0, 1])]),
+        (Encoder.from_spec({"kind": "hashed", "dim": 16}), CONTEXT, ARMS),
+        (Encoder.from_spec({"kind": "ids", "dim": 4, "context": 1}), [0.5], [Arm("a"), Arm("b")]),
     ):
         agent = Agent(LinUCB(dim=encoder.dim))
         agent.learn(agent.decide(encoder.table(context, arms)), 1.0)
@@ -91,7 +93,7 @@ CASES: list[tuple[dict[str, Any], Any, list[Arm]]] = [
 
 @pytest.mark.parametrize(("spec", "context", "arms"), CASES)
 def test_prepared_arms_give_the_same_table_alone_or_among_others(spec: Any, context: Any, arms: list[Arm]) -> None:
-    encoder = Encoder.of(spec)
+    encoder = Encoder.from_spec(spec)
     prepared = [encoder.prepare(arm) for arm in arms]
     expected = encoder.table(context, arms)
     assert [arm.id for arm in prepared] == [arm.id for arm in arms]
@@ -102,7 +104,7 @@ def test_prepared_arms_give_the_same_table_alone_or_among_others(spec: Any, cont
 
 @pytest.mark.parametrize(("spec", "context", "arms"), CASES)
 def test_an_arm_s_row_does_not_depend_on_the_other_arms(spec: Any, context: Any, arms: list[Arm]) -> None:
-    encoder = Encoder.of(spec)
+    encoder = Encoder.from_spec(spec)
     table = encoder.table(context, arms)
     for arm, row in zip(arms, table, strict=True):
         assert np.array_equal(encoder.table(context, [arm])[0], row)
@@ -166,7 +168,7 @@ def test_the_columns_are_the_same_on_every_machine() -> None:
     assert hashed({"age": 2}, {"price": 3.0}, dim=8, seed=1, interactions=False).tolist() == [
         [0.0, 0.0, -3.0, 0.0, 0.0, 0.0, 0.0, 2.0]
     ]
-    ids = Encoder.of({"kind": "ids", "dim": 1000, "seed": 5})
+    ids = Encoder.from_spec({"kind": "ids", "dim": 1000, "seed": 5})
     assert [int(np.argmax(row)) for row in ids.table(None, [Arm("a"), Arm("b"), Arm("")])] == [17, 543, 350]
 
 
@@ -222,7 +224,7 @@ def test_numbers_scale_and_pairs_multiply() -> None:
 
 
 def test_long_and_odd_strings_are_hashed_like_others() -> None:
-    for text in ("x" * (LONGEST + 1), "\ud800", "\x00", ""):
+    for text in ("x" * (MAX_CACHED_CHARACTERS + 1), "\ud800", "\x00", ""):
         (row,) = hashed(None, {"a": text}).tolist()
         assert row == by_hand({}, {"a": text}, 16, 0, True)
 
@@ -240,13 +242,13 @@ def test_pairs_of_tokens_in_one_column_have_columns_of_their_own() -> None:
 
 
 def test_listed_ids_have_columns_of_their_own_in_the_list_s_order() -> None:
-    encoder = Encoder.of({"kind": "ids", "arms": ["a", "b", "c"]})
+    encoder = Encoder.from_spec({"kind": "ids", "arms": ["a", "b", "c"]})
     assert encoder.dim == 3
     assert encoder.table(None, [Arm("c"), Arm("a")]).tolist() == [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 
 
 def test_with_a_context_every_id_has_a_block() -> None:
-    encoder = Encoder.of({"kind": "ids", "arms": ["a", "b"], "context": 2})
+    encoder = Encoder.from_spec({"kind": "ids", "arms": ["a", "b"], "context": 2})
     assert encoder.dim == 6
     assert encoder.table([5, 7], [Arm("b"), Arm("a")]).tolist() == [[0, 0, 0, 1, 5, 7], [1, 5, 7, 0, 0, 0]]
 
@@ -254,7 +256,7 @@ def test_with_a_context_every_id_has_a_block() -> None:
 @quick
 @given(ids=st.lists(st.text(max_size=5), min_size=1, max_size=20), dim=st.integers(1, 40))
 def test_hashed_ids_are_one_column_each(ids: list[str], dim: int) -> None:
-    table = Encoder.of({"kind": "ids", "dim": dim}).table(None, [Arm(each) for each in ids])
+    table = Encoder.from_spec({"kind": "ids", "dim": dim}).table(None, [Arm(each) for each in ids])
     assert table.shape == (len(ids), dim)
     assert (np.sort(table, axis=1)[:, -1] == 1).all()
     assert (table.sum(axis=1) == 1).all()
@@ -286,7 +288,7 @@ def test_the_bytes_of_a_binary_body() -> None:
 
 def test_the_table_of_a_body_is_a_table_for_vectors() -> None:
     _, X = split_body(join_body({"arms": ["a", "b"]}, np.array([[1.0, 2.0], [3.0, 4.0]])))
-    assert Encoder.of({"kind": "vector", "dim": 2}).rows(None, X).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert Encoder.from_spec({"kind": "vector", "dim": 2}).with_context(None, X).tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
 # What is refused
@@ -391,22 +393,28 @@ def _table(spec: Any, context: Any, arms: list[Any]) -> Callable[[], object]:
         arm if isinstance(arm, Arm) else Arm("a", features=arm) if isinstance(arm, dict) else Arm("a", x=arm)
         for arm in arms
     ]
-    return lambda: Encoder.of(spec).table(context, made)
+    return lambda: Encoder.from_spec(spec).table(context, made)
 
 
 WRONG: list[tuple[Callable[[], object], str]] = [
-    *((partial(Encoder.of, spec), message) for spec, message in SPECS),
+    *((partial(Encoder.from_spec, spec), message) for spec, message in SPECS),
     *((_table(spec, context, arms), message) for spec, context, arms, message in TABLES),
     *((partial(split_body, data), message) for data, message in BODIES),
-    (lambda: Encoder.of(IDS).rows(None, [[1]]), "a table of arms needs features of kind vector; these are of kind ids"),
-    (lambda: Encoder.of(VECTOR).rows(None, [[1]]), "the arms must have shape (K, 2) with K >= 1; got shape (1, 1)"),
     (
-        lambda: Encoder.of(VECTOR).rows(None, [[1, 1e60]]),
+        lambda: Encoder.from_spec(IDS).with_context(None, [[1]]),
+        "a table of arms needs features of kind vector; these are of kind ids",
+    ),
+    (
+        lambda: Encoder.from_spec(VECTOR).with_context(None, [[1]]),
+        "the arms must have shape (K, 2) with K >= 1; got shape (1, 1)",
+    ),
+    (
+        lambda: Encoder.from_spec(VECTOR).with_context(None, [[1, 1e60]]),
         "arms[0].x[1] must be finite and at most 1e+50 in size; got 1e+60",
     ),
-    (lambda: Encoder.of(VECTOR).prepare(Arm("a", x=[1, 1e60])), f"arm.x[1] {SIZE} 1e+60"),
+    (lambda: Encoder.from_spec(VECTOR).prepare(Arm("a", x=[1, 1e60])), f"arm.x[1] {SIZE} 1e+60"),
     (
-        lambda: Encoder.of(HASHED).prepare(Arm("a", x=[1]), "cup"),
+        lambda: Encoder.from_spec(HASHED).prepare(Arm("a", x=[1]), "cup"),
         "cup.x must be absent with these features of kind hashed; got [1]",
     ),
     (lambda: join_body({}, np.array([[1e39]])), "features must be finite; arm 0, feature 0 is inf"),
@@ -418,6 +426,11 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 def test_what_is_wrong_is_said_in_one_line(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         call()
+
+
+def test_features_need_nothing_but_the_library() -> None:
+    code = "import sys; sys.modules.update(msgspec=None, starlette=None); import syndicated.features"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 FILES = [str(module.__file__) for module in (body, features, values)]

@@ -12,9 +12,17 @@ import httpx
 from support.html_reader import Reader
 from syndicated._security_headers import SERVICE_POLICY
 from syndicated.environments import Linear
-from syndicated.features.encoders import Arm
 from syndicated.service import create_app
-from syndicated.service.core.messages import Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Scope, Spec
+from syndicated.service.core.messages import (
+    Arm,
+    Create,
+    DecideReply,
+    DecideRequest,
+    KeyRequest,
+    RewardRequest,
+    Scope,
+    Spec,
+)
 from syndicated.store import SQLite
 
 HOSTILE = "<script>alert('x')</script><b style=\"color:red\" onclick='x'>&amp;"

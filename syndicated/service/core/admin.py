@@ -9,12 +9,11 @@ import msgspec
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError
-from syndicated.features.encoders import Arm
 from syndicated.service.core import log_lines
 from syndicated.service.core.bandit import Bandit, build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit, T
-from syndicated.service.core.messages import BanditReply, Create, KeyReply, KeyRequest, ModelReply, Spec
+from syndicated.service.core.messages import Arm, BanditReply, Create, KeyReply, KeyRequest, ModelReply, Spec
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key

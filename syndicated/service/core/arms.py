@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError
-from syndicated.features.encoders import Arm, Encoder, Prepared
-from syndicated.service.core.messages import DecideRequest
+from syndicated.features import Encoder, PreparedArm
+from syndicated.service.core.messages import Arm, DecideRequest
 from syndicated.types import Array
 
 
@@ -54,11 +54,13 @@ class RegisteredArms:
         if X is not None:
             listed = request.arms or [str(k) for k in range(len(X))]
             ids = [arm if isinstance(arm, str) else arm.id for arm in listed]
-            X = self.encoder.rows(request.context, X)
+            X = self.encoder.with_context(request.context, X)
         else:
             if request.arms is None and not self._prepared:
                 raise InputError("arms must be given, or registered before; there are none")
-            wanted: Iterable[str | Arm | Prepared] = self._prepared.values() if request.arms is None else request.arms
+            wanted: Iterable[str | Arm | PreparedArm] = (
+                self._prepared.values() if request.arms is None else request.arms
+            )
             arms = [self._by_id(arm) if isinstance(arm, str) else arm for arm in wanted]
             ids, X = [arm.id for arm in arms], self.encoder.table(request.context, arms)
             uses_registered = arms != request.arms
@@ -66,7 +68,7 @@ class RegisteredArms:
             raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")
         return ArmTable(self, uses_registered, ids, X)
 
-    def _by_id(self, id_: str) -> Arm | Prepared:
+    def _by_id(self, id_: str) -> Arm | PreparedArm:
         """An arm that came as its id alone."""
         known = self._prepared.get(id_)
         if known is None and self.encoder.kind != "ids":

@@ -20,12 +20,12 @@ from syndicated._statefile import pack, unpack
 from syndicated._validation import check_number, check_range, shorten
 from syndicated.agent import Agent
 from syndicated.errors import InputError
-from syndicated.features.encoders import Arm, Encoder
+from syndicated.features import Encoder
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
-from syndicated.service.core.messages import By, DecideRequest, Spec
+from syndicated.service.core.messages import Arm, By, DecideRequest, Spec
 from syndicated.service.core.records import COUNTED, Decided, Record, TopArm, decode, from_choice, to_decision
 from syndicated.spec import build
 from syndicated.store import Event
@@ -255,7 +255,7 @@ class Bandit:
 
 def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
     """The encoder and the agent of a spec, which is refused if they cannot be."""
-    encoder = Encoder.of(spec.features)
+    encoder = Encoder.from_spec(spec.features)
     for part in (spec.policy, spec.tuner):
         if not isinstance(part.get("name"), str):
             raise InputError(f"a policy and a tuner must have a name; got {shorten(part)}")

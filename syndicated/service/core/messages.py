@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from syndicated.features.encoders import Arm
-
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 Name = Annotated[
     str,
@@ -70,6 +68,14 @@ class BanditReply(Struct, frozen=True, kw_only=True):
     decisions: int
     rewards: int
     arms: int
+
+
+class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """An arm of a request: its id, and `x` or `features` or nothing, as the kind of features wants."""
+
+    id: str
+    x: list[float] | None = None
+    features: dict[str, Any] | None = None
 
 
 class DecideRequest(Strict, frozen=True, gc=False):

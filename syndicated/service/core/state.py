@@ -7,9 +7,8 @@ import msgspec
 
 from syndicated._statefile import pack, unpack
 from syndicated._validation import shorten
-from syndicated.features.encoders import Arm
 from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.messages import Spec
+from syndicated.service.core.messages import Arm, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Key, Record, decode
 from syndicated.store import Event, Snapshot, Store

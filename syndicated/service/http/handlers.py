@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
-from syndicated.features.encoders import Arm
 from syndicated.service.core.log_lines import DecisionReply, Imported, LogLine, decision_reply, parse, to_line
 from syndicated.service.core.messages import (
+    Arm,
     BanditReply,
     DecideReply,
     KeyReply,

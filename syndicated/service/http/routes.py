@@ -4,10 +4,10 @@ from typing import Any
 
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from syndicated.features.encoders import Arm
 from syndicated.service.core.log_lines import DecisionReply, Imported
 from syndicated.service.core.messages import (
     ActivateRequest,
+    Arm,
     Arms,
     BanditReply,
     Create,

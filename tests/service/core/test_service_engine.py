@@ -17,12 +17,12 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from syndicated._argmax import leaders
-from syndicated.features.encoders import Arm
 from syndicated.service.core.arms import RegisteredArms
 from syndicated.service.core.bandit import build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import (
+    Arm,
     Create,
     DecideReply,
     DecideRequest,

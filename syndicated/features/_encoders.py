@@ -1,10 +1,11 @@
-"""Features as people have them: from a request's context and arms to the table of numbers that an agent takes.
+"""Encoders: from a context and arms, as programs have them, to the table of numbers that an agent takes.
 
 {"kind": "vector", "dim": 10}                arms bring lists of numbers
 {"kind": "hashed", "dim": 64, "seed": 0}     context and arms bring JSON objects, whose parts are hashed to columns
 {"kind": "ids", "arms": ["a", "b"]}          arms bring nothing but their ids
 
->>> encoder = Encoder.of({"kind": "vector", "dim": 2, "context": 1})
+>>> from syndicated.features import Arm, Encoder
+>>> encoder = Encoder.from_spec({"kind": "vector", "dim": 2, "context": 1})
 >>> encoder.table([0.5], [Arm("a", x=[1, 0]), Arm("b", x=[0, 1])]).tolist()
 [[0.5, 1.0, 0.0], [0.5, 0.0, 1.0]]
 """
@@ -14,42 +15,24 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from syndicated._compiled import compiled
 from syndicated._validation import MAX_MAGNITUDE, check_arms, check_count, shorten
 from syndicated.errors import InputError
+from syndicated.features._arm import ArmFields, PreparedArm
 from syndicated.features._hashing import hash_text, scatter
-from syndicated.features._tokens import number, packed, texts
+from syndicated.features._tokens import check_feature, pack_numbers, tokens_of
 from syndicated.types import Array
 
-WIDEST = 10_000  # columns of a table; the linear policies keep the square of it
-MOST = 10_000_000  # numbers of a table, and pairs of tokens in a request: a tenth of a second
+MAX_COLUMNS = 10_000  # of a table; the linear policies keep the square of it
+MAX_CELLS = 10_000_000  # numbers of a table, and pairs of tokens in a request: a tenth of a second
 
 Context = list[float] | dict[str, Any] | None
 Parts = tuple[bytes, bytes]  # 64-bit keys and floats
-
-
-class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """An arm of a request: its id, and `x` or `features` or nothing, as the kind of features wants."""
-
-    id: str
-    x: list[float] | None = None
-    features: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """An arm that one encoder has checked and hashed: raw memory, so that many arms join fast."""
-
-    id: str
-    keys: bytes
-    values: bytes
 
 
 class Encoder(ABC):
@@ -62,7 +45,7 @@ class Encoder(ABC):
         return type(self) is type(other) and vars(self) == vars(other)
 
     @staticmethod
-    def of(spec: Mapping[str, Any]) -> "Encoder":
+    def from_spec(spec: Mapping[str, Any]) -> "Encoder":
         """The encoder that the `features` part of a bandit's spec describes."""
         if not isinstance(spec, Mapping):
             raise InputError(f"features must be an object; got {shorten(spec)}")
@@ -76,26 +59,26 @@ class Encoder(ABC):
                 raise InputError(f"features of kind {kind} have {', '.join(known)}; got {shorten(name)}")
         return KINDS[kind](**arguments)
 
-    def prepare(self, arm: Arm, path: str = "arm") -> Prepared:
+    def prepare(self, arm: ArmFields, path: str = "arm") -> PreparedArm:
         """Check and hash an arm once, for any number of tables; `path` is its name in messages."""
-        return Prepared(arm.id, *self._parts(arm, path))
+        return PreparedArm(arm.id, *self._parts(arm, path))
 
-    def table(self, context: Context, arms: Sequence[Arm | Prepared]) -> Array:
+    def table(self, context: Context, arms: Sequence[ArmFields | PreparedArm]) -> Array:
         """The features of every arm in this context, (K, dim)."""
         if not arms:
             raise InputError(f"arms must be a list of at least one arm; got {shorten(arms)}")
-        if len(arms) * self.dim > MOST:
-            raise InputError(f"arms must be at most {MOST // self.dim} with {self.dim} columns; got {len(arms)}")
+        if len(arms) * self.dim > MAX_CELLS:
+            raise InputError(f"arms must be at most {MAX_CELLS // self.dim} with {self.dim} columns; got {len(arms)}")
         given = self._context(context)
         return self._fill(given, self._all(arms))
 
-    def rows(self, context: Context, X: npt.ArrayLike) -> Array:
-        """The table of arms that came as a table already, such as a binary body's."""
+    def with_context(self, context: Context, X: npt.ArrayLike) -> Array:
+        """The features of arms that are a table already, such as a binary body's, with the context's beside them."""
         raise InputError(f"a table of arms needs features of kind vector; these are of kind {self.kind}")
 
-    def _all(self, arms: Sequence[Arm | Prepared]) -> list[Parts]:
+    def _all(self, arms: Sequence[ArmFields | PreparedArm]) -> list[Parts]:
         return [
-            (arm.keys, arm.values) if isinstance(arm, Prepared) else self._parts(arm, f"arms[{k}]")
+            (arm.keys, arm.values) if isinstance(arm, PreparedArm) else self._parts(arm, f"arms[{k}]")
             for k, arm in enumerate(arms)
         ]
 
@@ -103,7 +86,7 @@ class Encoder(ABC):
     def _context(self, context: Context) -> Parts: ...
 
     @abstractmethod
-    def _parts(self, arm: Arm, path: str) -> Parts: ...
+    def _parts(self, arm: ArmFields, path: str) -> Parts: ...
 
     @abstractmethod
     def _fill(self, context: Parts, arms: list[Parts]) -> Array: ...
@@ -111,15 +94,15 @@ class Encoder(ABC):
     def _numbers(self, context: Context, size: int) -> bytes:
         """A context of `size` numbers as raw memory."""
         if context and not size:
-            self._absent("context", context)
-        return packed("context", context, size) if size else b""
+            self._refuse("context", context)
+        return pack_numbers("context", context, size) if size else b""
 
     def _width(self, columns: int) -> int:
-        if columns > WIDEST:
-            raise InputError(f"features must have at most {WIDEST} columns; got {columns}")
+        if columns > MAX_COLUMNS:
+            raise InputError(f"features must have at most {MAX_COLUMNS} columns; got {columns}")
         return columns
 
-    def _absent(self, path: str, value: object) -> NoReturn:
+    def _refuse(self, path: str, value: object) -> NoReturn:
         raise InputError(f"{path} must be absent with these features of kind {self.kind}; got {shorten(value)}")
 
 
@@ -133,34 +116,38 @@ class Vector(Encoder):
         self._given = check_count("features.context", context, low=0)
         self.dim = self._width(self._given + self._size)
 
-    def rows(self, context: Context, X: npt.ArrayLike) -> Array:
-        return self._beside(self._context(context), check_arms(X, self._size))
+    def with_context(self, context: Context, X: npt.ArrayLike) -> Array:
+        return self._beside_context(self._context(context), check_arms(X, self._size))
 
     def _context(self, context: Context) -> Parts:
         return b"", self._numbers(context, self._given)
 
-    def _parts(self, arm: Arm, path: str) -> Parts:
+    def _parts(self, arm: ArmFields, path: str) -> Parts:
         if arm.features is not None:
-            self._absent(f"{path}.features", arm.features)
-        return b"", packed(f"{path}.x", arm.x, self._size)
+            self._refuse(f"{path}.features", arm.features)
+        return b"", pack_numbers(f"{path}.x", arm.x, self._size)
 
-    def table(self, context: Context, arms: Sequence[Arm | Prepared]) -> Array:
-        """All lists at once, which is faster; where that cannot be, arm by arm."""
-        lists = [arm.x for arm in arms if isinstance(arm, Arm) and isinstance(arm.x, list) and arm.features is None]
+    def table(self, context: Context, arms: Sequence[ArmFields | PreparedArm]) -> Array:
+        """All lists at once, which is faster; if one of them is not a list of floats, arm by arm, to say which."""
+        lists = [
+            arm.x
+            for arm in arms
+            if not isinstance(arm, PreparedArm) and isinstance(arm.x, list) and arm.features is None
+        ]
         with suppress(ValueError):
             X = np.array(lists)
-            if X.dtype == np.float64 and X.shape == (len(arms), self._size) and X.size <= MOST:
-                return self._beside(self._context(context), X)
+            if X.dtype == np.float64 and X.shape == (len(arms), self._size) and X.size <= MAX_CELLS:
+                return self._beside_context(self._context(context), X)
         return super().table(context, arms)
 
     def _fill(self, context: Parts, arms: list[Parts]) -> Array:
-        return self._beside(context, _join(arms, 1, np.float64).reshape(len(arms), self._size))
+        return self._beside_context(context, _join(arms, 1, np.float64).reshape(len(arms), self._size))
 
-    def _beside(self, context: Parts, X: Array) -> Array:
-        wrong = _beyond(X)
+    def _beside_context(self, context: Parts, X: Array) -> Array:
+        wrong = _first_invalid(X)
         if wrong >= 0:
             k, j = divmod(wrong, self._size)
-            number(f"arms[{k}].x[{j}]", float(X[k, j]))
+            check_feature(f"arms[{k}].x[{j}]", float(X[k, j]))
         if not self._given:
             return X
         table = np.empty((len(X), self.dim))
@@ -184,16 +171,16 @@ class Hashed(Encoder):
     def _context(self, context: Context) -> Parts:
         return self._tokens("context", "context", {} if context is None else context)
 
-    def _parts(self, arm: Arm, path: str) -> Parts:
+    def _parts(self, arm: ArmFields, path: str) -> Parts:
         if arm.x is not None:
-            self._absent(f"{path}.x", arm.x)
+            self._refuse(f"{path}.x", arm.x)
         return self._tokens("arm", f"{path}.features", arm.features)
 
     def _tokens(self, side: str, path: str, thing: object) -> Parts:
         """The tokens' hashes and values, in an order that does not depend on the object's."""
         if not isinstance(thing, dict):
             raise InputError(f"{path} must be an object; got {shorten(thing)}")
-        tokens = [(hash_text(self._seed, f"{side}\x1f{text}"), value) for text, value in texts(path, thing)]
+        tokens = [(hash_text(self._seed, f"{side}\x1f{text}"), value) for text, value in tokens_of(path, thing)]
         tokens.sort()
         keys, values = [key for key, _ in tokens], [value for _, value in tokens]
         return struct.pack(f"{len(keys)}Q", *keys), struct.pack(f"{len(values)}d", *values)
@@ -202,8 +189,8 @@ class Hashed(Encoder):
         given, floats = _join([context], 0, np.uint64), _join([context], 1, np.float64)
         keys, values = _join(arms, 0, np.uint64), _join(arms, 1, np.float64)
         pairs = len(given) * len(keys)
-        if self._interactions and pairs > MOST:
-            raise InputError(f"context and arms must have at most {MOST} pairs of tokens; got {pairs}")
+        if self._interactions and pairs > MAX_CELLS:
+            raise InputError(f"context and arms must have at most {MAX_CELLS} pairs of tokens; got {pairs}")
         ends = np.cumsum([len(part) // 8 for part, _ in arms], dtype=np.int64)
         table = np.empty((len(arms), self.dim))
         scatter(given, floats, keys, values, ends, self._interactions, table)
@@ -240,10 +227,10 @@ class Ids(Encoder):
     def _context(self, context: Context) -> Parts:
         return b"", self._numbers(context, self._given)
 
-    def _parts(self, arm: Arm, path: str) -> Parts:
+    def _parts(self, arm: ArmFields, path: str) -> Parts:
         for name, value in (("x", arm.x), ("features", arm.features)):
             if value is not None:
-                self._absent(f"{path}.{name}", value)
+                self._refuse(f"{path}.{name}", value)
         return struct.pack("Q", self._column(arm.id, path)), b""
 
     def _column(self, arm: str, path: str) -> int:
@@ -279,7 +266,7 @@ def _join(parts: list[Parts], which: int, dtype: type[Any]) -> npt.NDArray[Any]:
 
 
 @compiled("i8(f8[:, ::1])")
-def _beyond(X: Array) -> int:
+def _first_invalid(X: Array) -> int:
     """The place of the first number that is not finite or too large; -1 if there is none."""
     for place, x in enumerate(X.flat):
         if not abs(x) <= MAX_MAGNITUDE:
