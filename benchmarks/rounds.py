@@ -12,14 +12,15 @@ from syndicated import Agent, Choice, Decision, Fixed, LinTS, LinUCB, Space, Syn
 from syndicated._argmax import best
 from syndicated._validation import check_arms
 from syndicated.environments import Environment, Linear, Logistic
-from syndicated.experiments.paper.experiments import ALPHAS, CANDIDATES, LAMS
+from syndicated.experiments.paper import CANDIDATES
 from syndicated.policies import POLICIES
 from syndicated.policies._kernels import learn_inverses, ucb_scores
 from syndicated.streams import POLICY, TUNER, Stream
 from syndicated.tuners import TUNERS, Tuner
 from syndicated.types import Array
 
-SPACE = Space(alpha=ALPHAS, lam=LAMS)
+LAMS = CANDIDATES["lam"]
+SPACE = Space(alpha=CANDIDATES["alpha"], lam=LAMS)
 MOST = 4.0  # what a round may cost, in floors
 TWICE = 2.0  # what one with the default tuner may cost, in rounds with Syndicated
 

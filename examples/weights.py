@@ -12,10 +12,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.plots import Area, areas, shades
-from syndicated.experiments.results import collect
-from syndicated.experiments.run import perform
+from syndicated.experiments import Area, Experiment, areas, collect, run_task, shades
 
 ALPHA = {"alpha": [0, 0.01, 0.1, 1, 10]}
 TUNERS = {
@@ -34,7 +31,7 @@ def played(title: str, world: dict[str, Any]) -> dict[str, Area]:
     """What each tuner drew from, over the rounds of one run."""
     policy = {"name": "LinUCB", "dim": world["dim"]}
     experiment = Experiment("weights", title, world, policy, TUNERS, repeats=1)
-    result = collect(experiment, [perform(task) for task in experiment.tasks()])
+    result = collect(experiment, [run_task(task) for task in experiment.tasks()])
     return {tuner: areas(result, tuner)[0] for tuner in TUNERS}
 
 

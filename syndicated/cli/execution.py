@@ -1,4 +1,4 @@
-"""Experiments at the size that a command asks for: run with a bar of progress each, their results in files."""
+"""Run experiments for a command: at the size that its options ask for, with progress bars, the results in files."""
 
 import argparse
 import os
@@ -20,13 +20,19 @@ from rich.progress import (
 
 from syndicated._validation import check_count
 from syndicated.errors import InputError
-from syndicated.experiments import plots
-from syndicated.experiments.executors import dask, processes
-from syndicated.experiments.experiment import Experiment, Task
-from syndicated.experiments.results import Result, collect, write_table
-from syndicated.experiments.run import Curve, Engine, run
-
-Played = tuple[Experiment, list[Task], list[Curve]]
+from syndicated.experiments import (
+    Executor,
+    Experiment,
+    Result,
+    Run,
+    Task,
+    collect,
+    dask,
+    processes,
+    run_experiments,
+    save_figure,
+    write_table,
+)
 
 
 def add_size(command: argparse.ArgumentParser) -> None:
@@ -42,36 +48,31 @@ def add_size(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", "--output", type=Path, default=Path("results"), help="folder (default results)")
 
 
-def perform(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:
+def run_and_tabulate(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:
     """Run the experiments and write the tidy table of their curves."""
-    played = play(options, experiments)
+    runs = run_with_progress(options, experiments)
     table = options.out / f"{name}.csv"
-    write_table(table, [(tasks, curves) for _, tasks, curves in played])
+    write_table(table, runs)
     print(f"every curve: {table}")
-    return [collect(experiment, curves) for experiment, _, curves in played]
+    return [collect(run.experiment, run.curves) for run in runs]
 
 
-def play(options: argparse.Namespace, experiments: Sequence[Experiment]) -> list[Played]:
-    """Run the experiments at the size asked for, and show progress."""
+def run_with_progress(options: argparse.Namespace, experiments: Sequence[Experiment]) -> list[Run]:
+    """Run the experiments at the size asked for, with a progress bar for each."""
     asked = {key: getattr(options, key) for key in ("repeats", "horizon", "seed")}
     given = {key: value for key, value in asked.items() if value is not None}
     experiments = [replace(experiment, **given) for experiment in experiments]
-    engine = _engine(options)
-    tasks = [experiment.tasks() for experiment in experiments]
-    for task in (task for each in tasks for task in each if task.repeat == 0):
-        task.world()
-        task.agent()
+    executor = _executor(options)
     with _progress() as progress:
-        bars = {e.name: progress.add_task(e.title, total=len(t)) for e, t in zip(experiments, tasks, strict=True)}
+        bars = {e.name: progress.add_task(e.title, total=e.repeats * len(e.tuners)) for e in experiments}
 
         def done(task: Task) -> None:
             progress.advance(bars[task.experiment])
 
-        curves = iter(run([task for each in tasks for task in each], options.out / "tasks", engine, done))
-    return [(e, t, [next(curves) for _ in t]) for e, t in zip(experiments, tasks, strict=True)]
+        return run_experiments(experiments, options.out / "tasks", executor, done)
 
 
-def _engine(options: argparse.Namespace) -> Engine:
+def _executor(options: argparse.Namespace) -> Executor:
     jobs = check_count("jobs", options.jobs)
     if options.engine == "dask":
         return dask(jobs, options.scheduler, say=lambda text: print(text, file=sys.stderr))
@@ -92,5 +93,6 @@ def _progress() -> Progress:
     )
 
 
-def save(options: argparse.Namespace, name: str, figure: Figure) -> None:
-    print("figure:", *plots.save(figure, options.out / name))
+def save_and_print(options: argparse.Namespace, name: str, figure: Figure) -> None:
+    """Save a figure among the results, and print its files."""
+    print("figure:", *save_figure(figure, options.out / name))

@@ -1,24 +1,24 @@
-"""`syndicated run`, `syndicated reproduce` and `syndicated scoreboard`: experiments, played here or on a cluster."""
+"""`syndicated run`, `syndicated reproduce` and `syndicated scoreboard`: experiments, here or on a cluster."""
 
 import argparse
 import inspect
 import time
 from typing import Any
 
-from syndicated.cli.execution import add_size, perform, play, save
+from syndicated.cli.execution import add_size, run_and_tabulate, run_with_progress, save_and_print
 from syndicated.cli.options import console, settings_of
 from syndicated.environments import ENVIRONMENTS
 from syndicated.errors import InputError
-from syndicated.experiments import formatting as facts
-from syndicated.experiments import plots
-from syndicated.experiments import tables as report
-from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.paper import experiments as paper
-from syndicated.experiments.paper import report as page
-from syndicated.experiments.scoreboard import figure as boardplot
-from syndicated.experiments.scoreboard import markdown as boardpage
-from syndicated.experiments.scoreboard import worlds as scoreboard
-from syndicated.experiments.scoreboard.ratios import gather, write_regrets
+from syndicated.experiments import (
+    Experiment,
+    draw_grid,
+    draw_regret,
+    paper,
+    print_published,
+    print_results,
+    scoreboard,
+)
+from syndicated.experiments._formatting import time_text
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import Spec, build
@@ -89,9 +89,9 @@ def _run(options: argparse.Namespace) -> None:
         tuners=tuners,
         delay=options.delay,
     )
-    results = perform(options, "run", [experiment])
-    report.print_results(console(), results)
-    save(options, "run", plots.draw_regret(results))
+    results = run_and_tabulate(options, "run", [experiment])
+    print_results(console(), results)
+    save_and_print(options, "run", draw_regret(results))
 
 
 def _reproduce(options: argparse.Namespace) -> None:
@@ -102,17 +102,17 @@ def _reproduce(options: argparse.Namespace) -> None:
         titles = "; ".join(e.title for experiments in parts.values() for e in experiments)
         raise InputError(f"{options.what} has no such panel; it has {titles}")
     started = time.perf_counter()
-    results = iter(perform(options, options.what, experiments))
+    results = iter(run_and_tabulate(options, options.what, experiments))
     sections = {name: [next(results) for _ in own] for name, own in wanted.items() if own}
     for name, own in sections.items():
-        report.print_results(console(), own)
+        print_results(console(), own)
         if name == "table1":
-            report.print_published(console(), own)
-        save(options, name, plots.draw_grid(own) if name == "table1" else plots.draw_regret(own))
+            print_published(console(), own)
+        save_and_print(options, name, draw_grid(own) if name == "table1" else draw_regret(own))
     if options.what == "all":
         file = options.out / "report.html"
-        wall = facts.time_text(time.perf_counter() - started)
-        page.write_report(file, sections, {"Time on the wall, this command": wall})
+        wall = time_text(time.perf_counter() - started)
+        paper.write_report(file, sections, {"Time on the wall, this command": wall})
         print(f"report: {file}")
 
 
@@ -127,12 +127,12 @@ def _scoreboard(options: argparse.Namespace) -> None:
     board = scoreboard.choose(options.world, options.tuner)
     groups = {experiment.name: group for group, experiments in board.items() for experiment in experiments}
     started = time.perf_counter()
-    played = play(options, [experiment for experiments in board.values() for experiment in experiments])
+    runs = run_with_progress(options, [experiment for experiments in board.values() for experiment in experiments])
     wall = time.perf_counter() - started
-    write_regrets(options.out / "scoreboard.csv", [(tasks, curves) for _, tasks, curves in played])
-    worlds = [gather(groups[experiment.name], experiment, curves) for experiment, _, curves in played]
+    scoreboard.write_regrets(options.out / "scoreboard.csv", runs)
+    worlds = [scoreboard.gather(groups[run.experiment.name], run) for run in runs]
     file = options.out / "scoreboard.md"
-    boardpage.write_page(file, worlds, {"Time on the wall, this command": facts.time_text(wall)})
-    report.print_board(console(), worlds)
+    scoreboard.write_page(file, worlds, {"Time on the wall, this command": time_text(wall)})
+    scoreboard.print_board(console(), worlds)
     print(f"every regret: {file.with_suffix('.csv')}\nthe board: {file}")
-    save(options, "scoreboard", boardplot.draw_board(worlds))
+    save_and_print(options, "scoreboard", scoreboard.draw_board(worlds))

@@ -55,6 +55,20 @@ def test_imports_go_one_way(file: Path) -> None:
         assert other == part or LEVELS[other] < LEVELS[part], f"{part} must not import {name}"
 
 
+EXPERIMENTS = ["", "paper", "scoreboard"]  # the rooms of experiments: each imports from those before it
+
+
+@pytest.mark.parametrize(
+    "file", sorted(PACKAGE.joinpath("experiments").rglob("*.py")), ids=lambda file: str(file.relative_to(PACKAGE))
+)
+def test_imports_inside_experiments_go_one_way(file: Path) -> None:
+    room = "" if file.parent.name == "experiments" else file.parent.name
+    for name in _imported(file):
+        if name.startswith("syndicated.experiments."):
+            other = name.split(".")[2] if name.split(".")[2] in EXPERIMENTS else ""
+            assert EXPERIMENTS.index(other) <= EXPERIMENTS.index(room), f"experiments/{room} must not import {name}"
+
+
 def test_only_the_command_line_imports_the_package_itself() -> None:
     files = [file for file in PACKAGE.rglob("*.py") if "syndicated" in _imported(file)]
     assert files == [PACKAGE / "cli" / "__init__.py"]

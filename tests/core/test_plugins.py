@@ -25,9 +25,9 @@ from syndicated.checks import ENVIRONMENT_CHECKS, POLICY_CHECKS, TUNER_CHECKS, o
 from syndicated.cli import main
 from syndicated.client import Client
 from syndicated.environments import ENVIRONMENTS
-from syndicated.experiments import executors
-from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.scoreboard.worlds import choose
+from syndicated.experiments import Experiment
+from syndicated.experiments import _executors as executors
+from syndicated.experiments.scoreboard import choose
 from syndicated.policies import POLICIES
 from syndicated.registry import Registry, find
 from syndicated.service import create_app
@@ -317,7 +317,7 @@ def test_a_worker_without_the_package_says_what_is_missing(acme: Path) -> None:
         key = task.key
     _forget()
     with pytest.raises(InputError, match="no 'Loud' is registered"):
-        executors._perform_alike(task, key)
+        executors._run_same_version(task, key)
 
 
 @with_acme
@@ -328,7 +328,7 @@ def test_a_worker_with_another_version_of_the_package_is_refused(
     key = task.key
     monkeypatch.setattr(TUNERS, "package", lambda name: "acme-bandits 1.1")
     with pytest.raises(TaskError, match=r"plugin, tuner A, .* a worker's version of syndicated or of a plug-in"):
-        executors._perform_alike(task, key)
+        executors._run_same_version(task, key)
 
 
 @with_acme

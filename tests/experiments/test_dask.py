@@ -1,4 +1,4 @@
-"""The Dask engine: a scheduler and workers as processes of their own on loopback, some of them killed."""
+"""The Dask executor: a scheduler and workers as processes of their own on loopback, some of them killed."""
 
 import os
 import signal
@@ -21,9 +21,8 @@ from test_experiments import NEVER_FITS, SMALL, timeless
 
 from syndicated import InputError, TaskError
 from syndicated.cli import main
-from syndicated.experiments import executors as engines
-from syndicated.experiments.experiment import Task
-from syndicated.experiments.run import Curve, perform, run
+from syndicated.experiments import Curve, Task, run, run_task
+from syndicated.experiments import _executors as executors
 
 LONGER = replace(SMALL, horizon=2_000)  # a fraction of a second a task, so that a kill meets one at work
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the cluster cannot import this file
@@ -109,7 +108,7 @@ def test_a_worker_killed_at_work_costs_a_retry_and_changes_nothing(
             victim.kill()
             victim.wait(timeout=10)
 
-    curves = run(LONGER.tasks(), tmp_path / "dask", engines.dask(1, cluster.address), done)
+    curves = run(LONGER.tasks(), tmp_path / "dask", executors.dask(1, cluster.address), done)
     assert victim.poll() == -signal.SIGKILL
     assert client.run_on_scheduler(lost_tasks) > before
     assert timeless(curves) == timeless(run(LONGER.tasks(), tmp_path / "here"))
@@ -119,7 +118,7 @@ def test_a_failed_run_names_its_task_and_leaves_nothing_on_the_cluster(
     cluster: Cluster, client: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(TaskError, match=r"never, tuner .* \(seed .* must be between 0 and 1.*0 of 9 tasks are done"):
-        run(NEVER_FITS.tasks(), tmp_path, engines.dask(1, cluster.address))
+        run(NEVER_FITS.tasks(), tmp_path, executors.dask(1, cluster.address))
     deadline = time.monotonic() + 20
     while client.run_on_scheduler(known_tasks) and time.monotonic() < deadline:
         pass
@@ -133,13 +132,13 @@ def test_a_scheduler_lost_at_work_fails_the_run_and_keeps_what_was_done(tmp_path
         cluster.start_scheduler()
         cluster.start_worker(threads=1)
         with pytest.raises(TaskError, match=r"connection to the Dask scheduler was lost \(\d of 9 tasks are done"):
-            run(LONGER.tasks(), tmp_path, engines.dask(1, cluster.address), lambda task: cluster.processes[0].kill())
+            run(LONGER.tasks(), tmp_path, executors.dask(1, cluster.address), lambda task: cluster.processes[0].kill())
     finally:
         cluster.end()
 
 
 def test_workers_load_the_kernels_that_are_compiled(cluster: Cluster, client: Any, tmp_path: Path) -> None:
-    run(SMALL.tasks(), tmp_path, engines.dask(1, cluster.address))
+    run(SMALL.tasks(), tmp_path, executors.dask(1, cluster.address))
     for loaded, compiled in client.run(kernels_compiled_anew).values():
         assert loaded > 0
         assert compiled == 0
@@ -148,20 +147,20 @@ def test_workers_load_the_kernels_that_are_compiled(cluster: Cluster, client: An
 def test_a_worker_of_another_version_is_refused() -> None:
     task = SMALL.tasks()[0]
     with pytest.raises(TaskError, match=r"small, tuner TL, repeat 0 .*worker's version of syndicated"):
-        engines._perform_alike(task, "the key of another version")
+        executors._run_same_version(task, "the key of another version")
 
 
 # Where a task that kills its workers notes how often it did, and how often it will: the environment of the workers.
 NOTES, DEATHS = "SYNDICATED_TEST_NOTES", "SYNDICATED_TEST_DEATHS"
 
 
-def perform_or_die(task: Task, key: str) -> Curve:
+def run_or_die(task: Task, key: str) -> Curve:
     notes = Path(os.environ[NOTES])
     deaths = len(list(notes.iterdir()))
     if deaths < int(os.environ[DEATHS]):
         (notes / str(deaths)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return perform(task)
+    return run_task(task)
 
 
 @pytest.fixture
@@ -169,14 +168,14 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     notes = tmp_path / "notes"
     notes.mkdir()
     monkeypatch.setenv(NOTES, str(notes))
-    monkeypatch.setattr(engines, "_perform_alike", perform_or_die)
+    monkeypatch.setattr(executors, "_run_same_version", run_or_die)
     return notes
 
 
 def test_a_task_lost_several_times_is_tried_again(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DEATHS, "2")
     task = SMALL.tasks()[:1]
-    curves = run(task, tmp_path / "dask", engines.dask(1))
+    curves = run(task, tmp_path / "dask", executors.dask(1))
     assert len(list(notes.iterdir())) == 2
     assert timeless(curves) == timeless(run(task, tmp_path / "here"))
 
@@ -189,7 +188,7 @@ def test_a_task_that_always_kills_its_worker_fails_by_name(
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         pytest.raises(TaskError, match=r"small, tuner TL, repeat 0 .* failed: 2 workers died"),
     ):
-        run(SMALL.tasks()[:1], tmp_path / "tasks", engines.dask(1))
+        run(SMALL.tasks()[:1], tmp_path / "tasks", executors.dask(1))
     assert len(list(notes.iterdir())) == 2
 
 
@@ -217,7 +216,7 @@ def answers(shown: str) -> bool:
 
 def test_no_cluster_is_started_when_all_is_done(tmp_path: Path) -> None:
     first = run(SMALL.tasks(), tmp_path)
-    assert run(SMALL.tasks(), tmp_path, engines.dask(2, "nowhere", say=pytest.fail)) == first
+    assert run(SMALL.tasks(), tmp_path, executors.dask(2, "nowhere", say=pytest.fail)) == first
 
 
 def last_line(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -242,14 +241,14 @@ def test_a_scheduler_without_dask_is_refused(tmp_path: Path, capsys: pytest.Capt
 def test_a_scheduler_that_is_not_there_is_one_clear_line(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(engines, "PATIENCE", 1)
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT", 1)
     line = last_line(["--engine", "dask", "--scheduler", address], tmp_path, capsys)
     assert line.startswith(f"syndicated: there must be a Dask scheduler at {address!r}; got: ")
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "PATIENCE", 1)
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT", 1)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(InputError, match="there must be a Dask scheduler at"):
-            run(SMALL.tasks(), tmp_path, engines.dask(1, address))
+            run(SMALL.tasks(), tmp_path, executors.dask(1, address))

@@ -14,12 +14,12 @@ import pytest
 from syndicated import SGDTS, Agent, InputError, LinUCB, Space, TaskError, TwoLayer
 from syndicated.environments import Linear
 from syndicated.environments.movielens import factors
-from syndicated.experiments import plots
-from syndicated.experiments import run as runner
-from syndicated.experiments.executors import processes
-from syndicated.experiments.experiment import RESULTS_VERSION, Experiment, Task
-from syndicated.experiments.paper import experiments as paper
-from syndicated.experiments.results import COLUMNS, Result, check_published, collect, interval, summary, write_table
+from syndicated.experiments import Experiment, Result, Run, Task, collect, processes, summary, write_table
+from syndicated.experiments import _plots as plots
+from syndicated.experiments import _run as runner
+from syndicated.experiments._experiment import RESULTS_VERSION
+from syndicated.experiments._results import COLUMNS, check_published, interval
+from syndicated.experiments.paper import _experiments as paper
 from syndicated.policies import POLICIES
 from syndicated.spec import Spec
 
@@ -44,8 +44,7 @@ NEVER_FITS = replace(
 SUICIDE = """
 import os, signal, sys
 from pathlib import Path
-from syndicated.experiments.executors import processes
-from syndicated.experiments.run import run
+from syndicated.experiments import processes, run
 sys.path.insert(0, {tests!r})
 from test_experiments import SMALL
 
@@ -66,8 +65,7 @@ MURDER = """
 import os, signal, sys
 from pathlib import Path
 from syndicated.environments import ENVIRONMENTS, Linear
-from syndicated.experiments.executors import processes
-from syndicated.experiments.run import run
+from syndicated.experiments import processes, run
 sys.path.insert(0, {tests!r})
 from test_experiments import SMALL
 from dataclasses import replace
@@ -101,7 +99,7 @@ def test_the_loop_measures_what_the_best_arm_would_have_earned_more() -> None:
         decision = twin.decide(each.arms)
         twin.learn(decision, float(each.rewards[decision.arm]))
         expected.append(max(each.means) - each.means[decision.arm])
-    assert runner.play(world, agent, horizon, 5).tolist() == pytest.approx(expected)
+    assert runner.simulate(world, agent, horizon, 5).tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("delay", [1, 7, 100])
@@ -115,7 +113,7 @@ def test_a_delayed_reward_is_learned_after_so_many_more_decisions(delay: int) ->
         expected.append(max(each.means) - each.means[decisions[-1].arm])
         if len(decisions) > delay:
             twin.learn(decisions[-1 - delay], rewards[-1 - delay])
-    assert runner.play(world, agent, horizon, 5, delay=delay).tolist() == pytest.approx(expected)
+    assert runner.simulate(world, agent, horizon, 5, delay=delay).tolist() == pytest.approx(expected)
     assert agent.open == twin.open == min(delay, horizon)
 
 
@@ -199,13 +197,13 @@ def test_a_finished_task_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
     first = runner.run(SMALL.tasks()[:4], tmp_path)
     performed: list[Task] = []
     heard: list[Task] = []
-    original = runner.perform
+    original = runner.run_task
 
     def counting(task: Task) -> runner.Curve:
         performed.append(task)
         return original(task)
 
-    monkeypatch.setattr(runner, "perform", counting)
+    monkeypatch.setattr(runner, "run_task", counting)
     curves = runner.run(SMALL.tasks(), tmp_path, done=heard.append)
     assert performed == SMALL.tasks()[4:]
     assert len(heard) == len(SMALL.tasks())
@@ -235,10 +233,10 @@ def test_what_a_killed_writer_left_behind_does_no_harm(tmp_path: Path) -> None:
     assert len(runner.run(SMALL.tasks(), tmp_path)) == 9
 
 
-@pytest.mark.parametrize("engine", [runner.here, processes(2)], ids=["here", "processes"])
-def test_an_error_names_its_task_and_keeps_what_was_done(tmp_path: Path, engine: runner.Engine) -> None:
+@pytest.mark.parametrize("executor", [runner.serial, processes(2)], ids=["serial", "processes"])
+def test_an_error_names_its_task_and_keeps_what_was_done(tmp_path: Path, executor: runner.Executor) -> None:
     with pytest.raises(TaskError) as caught:
-        runner.run(NEVER_FITS.tasks(), tmp_path, engine)
+        runner.run(NEVER_FITS.tasks(), tmp_path, executor)
     message = str(caught.value)
     assert "never, tuner" in message
     assert "(seed " in message
@@ -298,7 +296,7 @@ def test_a_mean_of_five_varies_more_than_the_mean_of_all() -> None:
 def test_the_tidy_table_has_a_row_for_every_kept_round(tmp_path: Path) -> None:
     tasks = SMALL.tasks()
     curves = runner.run(tasks, tmp_path)
-    write_table(tmp_path / "all.csv", [(tasks, curves)])
+    write_table(tmp_path / "all.csv", [Run(SMALL, tasks, curves)])
     rows = list(csv.DictReader((tmp_path / "all.csv").read_text().splitlines()))
     assert tuple(rows[0]) == COLUMNS
     assert len(rows) == 9 * 50
@@ -337,7 +335,7 @@ def test_the_legend_of_all_methods_fits_into_the_figure(panels: int) -> None:
 
 def test_figures_are_written_twice_and_are_reproducible(tmp_path: Path) -> None:
     results = [made_up(A=[10, 20, 30], B=[12, 21, 33])]
-    files = [plots.save(plots.draw_regret(results), tmp_path / name) for name in ("one", "two")]
+    files = [plots.save_figure(plots.draw_regret(results), tmp_path / name) for name in ("one", "two")]
     assert [file.suffix for file in files[0]] == [".png", ".svg"]
     assert files[0][1].read_bytes() == files[1][1].read_bytes()
 

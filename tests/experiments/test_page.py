@@ -12,15 +12,12 @@ import pytest
 from support.html_reader import Reader
 
 from syndicated._series import evenly_spaced
-from syndicated.experiments import plots
-from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.paper import _claims as pageclaims
-from syndicated.experiments.paper import _panels as pagepanels
-from syndicated.experiments.paper import claims
-from syndicated.experiments.paper import experiments as paper
-from syndicated.experiments.paper import report as page
-from syndicated.experiments.paper.claims import CLAIMS, Evidence, Verdict
-from syndicated.experiments.results import Result, summary
+from syndicated.experiments import Experiment, Result, evidence_text, summary
+from syndicated.experiments import _plots as plots
+from syndicated.experiments.paper import _claims as claims
+from syndicated.experiments.paper import _experiments as paper
+from syndicated.experiments.paper import _report as page
+from syndicated.experiments.paper._claims import CLAIMS, Evidence, Verdict
 from syndicated.spec import build
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
@@ -220,10 +217,10 @@ def test_best_alphas_differ_if_none_may_be_best_in_both(
 
 def test_the_outcome_of_a_claim_counts_its_verdicts() -> None:
     kinds = {v: Evidence("panel", "A below B", "", v) for v in Verdict}
-    assert pageclaims.outcome([kinds[Verdict.SUPPORTED]] * 3) == "Supported in all 3 comparisons."
-    assert pageclaims.outcome([kinds[Verdict.CONTRADICTED]]) == "Contradicted in the one comparison."
+    assert claims.outcome([kinds[Verdict.SUPPORTED]] * 3) == "Supported in all 3 comparisons."
+    assert claims.outcome([kinds[Verdict.CONTRADICTED]]) == "Contradicted in the one comparison."
     mixed = [kinds[Verdict.SUPPORTED], kinds[Verdict.UNSETTLED], kinds[Verdict.UNSETTLED]]
-    assert pageclaims.outcome(mixed) == "Of 3 comparisons: 1 supported, 2 not settled."
+    assert claims.outcome(mixed) == "Of 3 comparisons: 1 supported, 2 not settled."
 
 
 def test_the_head_counts_verdicts_printed_numbers_and_winners(reader: Reader) -> None:
@@ -239,13 +236,13 @@ def test_a_published_mean_counts_when_it_lies_in_the_interval() -> None:
     finals = grid(4, theory=1.0)
     finals["Theory"] = [experiment.published["Theory"][0] + each for each in (-2, -1, 0, 1, 2)]
     made_up = {"table1": [made(experiment, {label: each[:5] for label, each in finals.items()})]}
-    assert "2 means that Table 1 prints, 1 lie in" in page.verdict_in_numbers(made_up, [])
+    assert "2 means that Table 1 prints, 1 lie in" in Reader(page.report(made_up, {})).text
 
 
 def test_a_shorter_run_says_so_and_is_not_held_against_the_printed_numbers(reader: Reader) -> None:
     short = {"table1": [made(replace(paper.TABLE1[0], horizon=100), grid(4, 20))]}
-    text = page.report(short, {})
-    assert "Not the paper&#x27;s size: panels here have 100 rounds" in text
+    text = " ".join(Reader(page.report(short, {})).text.split())
+    assert "Not the paper's size: panels here have 100 rounds" in text
     assert "means that Table 1 prints" not in text
     assert "Not the paper" not in reader.text
 
@@ -253,10 +250,10 @@ def test_a_shorter_run_says_so_and_is_not_held_against_the_printed_numbers(reade
 def test_a_panel_names_only_whom_the_evidence_sets_apart() -> None:
     experiment = replace(paper.FIGURE2[0], tuners={name: {"name": "Theory"} for name in "ABC"})
     finals = {"A": [10.0, 11, 9, 10, 10], "B": [10.5, 9, 11, 12, 10], "C": [20.0, 21, 22, 20, 21]}
-    said = pagepanels.standing(summary(made(experiment, finals)), repeats=5)
+    said = evidence_text(summary(made(experiment, finals)), repeats=5)
     assert said == "A has the least mean regret. The evidence sets it apart from C, but not from B."
-    few = pagepanels.standing(summary(made(experiment, finals)), repeats=2)
-    assert few == "A has the least mean regret. The evidence does not set it apart from any other: B, C."
+    few = evidence_text(summary(made(experiment, finals)), repeats=4)
+    assert few == "A has the least mean regret. Fewer than 5 repeats settle nothing."
 
 
 def test_a_product_is_shown_by_its_marginals() -> None:

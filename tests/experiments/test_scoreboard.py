@@ -14,13 +14,10 @@ from scipy.special import ndtr, stdtrit
 from syndicated import InputError
 from syndicated._formatting import ratio_number
 from syndicated.cli import main
-from syndicated.experiments import plots
-from syndicated.experiments.results import RESAMPLES
-from syndicated.experiments.run import run
-from syndicated.experiments.scoreboard import figure as boardplot
-from syndicated.experiments.scoreboard import markdown as boardpage
-from syndicated.experiments.scoreboard import worlds as scoreboard
-from syndicated.experiments.scoreboard.ratios import (
+from syndicated.experiments import run_experiments, save_figure
+from syndicated.experiments._results import RESAMPLES
+from syndicated.experiments.scoreboard import BOARD, _figure, _markdown, _worlds, choose
+from syndicated.experiments.scoreboard._ratios import (
     BARS,
     COLUMNS,
     Ratio,
@@ -31,7 +28,7 @@ from syndicated.experiments.scoreboard.ratios import (
     ratio,
     standings,
 )
-from syndicated.experiments.scoreboard.worlds import BEST_FIXED, BOARD, OURS, choose, labels
+from syndicated.experiments.scoreboard._worlds import BEST_FIXED, OURS, labels
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
@@ -128,13 +125,13 @@ def test_all_registered_tuners_are_on_the_board() -> None:
 
 def test_ablations_are_ours_with_other_arguments_in_one_world_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = {"name": "Consensus", "sharing": False}
-    monkeypatch.setattr(scoreboard, "ABLATIONS", {"no sharing": spec})
+    monkeypatch.setattr(_worlds, "ABLATIONS", {"no sharing": spec})
     for name in ("fixed-paper", "fixed-unshifted"):
-        e = scoreboard._world(name, "fixed arms", "table1-linucb-fixed")
-        assert e.tuners.get("no sharing") == (spec if name in scoreboard.ABLATED else None)
+        e = _worlds._world(name, "fixed arms", "table1-linucb-fixed")
+        assert e.tuners.get("no sharing") == (spec if name in _worlds.ABLATED else None)
         assert e.policies.get("no sharing", e.policies[OURS]) == e.policies[OURS]
     assert labels()[-1] == "no sharing"
-    assert {GROUPS[name] for name in scoreboard.ABLATED} == set(BOARD)
+    assert {GROUPS[name] for name in _worlds.ABLATED} == set(BOARD)
 
 
 def test_the_board_can_be_restricted() -> None:
@@ -246,10 +243,10 @@ def test_standings_are_those_of_plain_loops() -> None:
 def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Path) -> None:
     (chosen,) = choose(["linucb-paper"], [BEST_FIXED, "OP"])["Linear, changing arms"]
     small = replace(chosen, horizon=60, repeats=3)
-    curves = run(small.tasks(), tmp_path)
-    world = gather("group", small, curves)
+    (run,) = run_experiments([small], tmp_path)
+    world = gather("group", run)
     sums: dict[str, float] = {}
-    for task, curve in zip(small.tasks(), curves, strict=True):
+    for task, curve in zip(run.tasks, run.curves, strict=True):
         sums[task.tuner_name] = sums.get(task.tuner_name, 0.0) + curve["regret"][-1]
     fixed = {label: total for label, total in sums.items() if label not in ("Syndicated", "OP")}
     assert len(fixed) == 5
@@ -258,7 +255,7 @@ def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Pat
     assert {label: values.sum() for label, values in world.regrets.items()} == pytest.approx(
         {"Syndicated": sums["Syndicated"], "OP": sums["OP"], BEST_FIXED: min(fixed.values())}
     )
-    assert world.seconds == sum(curve["seconds"] for curve in curves)
+    assert world.seconds == sum(curve["seconds"] for curve in run.curves)
 
 
 def test_the_overall_ratio_is_over_the_worlds_where_both_played() -> None:
@@ -317,7 +314,7 @@ def test_bars_of_what_was_not_played_are_open() -> None:
 
 def test_the_page_shows_every_ratio_and_what_became_of_the_bars() -> None:
     worlds = whole_board()
-    text = boardpage.page(worlds, {"Time on the wall": "3 s"})
+    text = _markdown.page(worlds, {"Time on the wall": "3 s"})
     for world in worlds:
         r = world.ratio(OURS)
         assert r
@@ -332,14 +329,14 @@ def test_the_page_shows_every_ratio_and_what_became_of_the_bars() -> None:
 
 def test_better_and_worse_look_different_and_the_unsettled_like_neither() -> None:
     world = made_up(Syndicated=[9, 10, 11, 10, 10], OP=[4, 5, 5, 6, 5], Corral=[30] * 5, TL=[11, 8, 11, 9, 11])
-    text = boardpage.page([world], {})
+    text = _markdown.page([world], {})
     assert "| world | OP | Corral | TL |" in text
     assert "| **0.50** | *3.00* | 1.00 |" in text
 
 
 def test_every_table_of_the_page_is_one() -> None:
     rows: list[int] = []
-    for line in boardpage.page(whole_board(), {}).splitlines():
+    for line in _markdown.page(whole_board(), {}).splitlines():
         if line.startswith("|"):
             rows.append(line.count("|"))
         else:
@@ -348,27 +345,27 @@ def test_every_table_of_the_page_is_one() -> None:
 
 
 def test_a_part_of_the_board_says_that_it_is_one() -> None:
-    assert "Not the whole board" not in boardpage.page(whole_board(), {})
-    assert "Not the whole board" in boardpage.page(whole_board()[1:], {})
-    assert "Not the whole board" in boardpage.page([made_up(Syndicated=[1, 2])], {})
+    assert "Not the whole board" not in _markdown.page(whole_board(), {})
+    assert "Not the whole board" in _markdown.page(whole_board()[1:], {})
+    assert "Not the whole board" in _markdown.page([made_up(Syndicated=[1, 2])], {})
 
 
 def test_ablations_have_a_table_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boardpage, "ABLATIONS", {"no baseline": {"name": "Consensus", "baseline": False}})
+    monkeypatch.setattr(_markdown, "ABLATIONS", {"no baseline": {"name": "Consensus", "baseline": False}})
     own: dict[str, list[float]] = {"Syndicated": [9, 8, 9], OURS: [2, 2, 2], "no baseline": [3, 3, 3]}
-    text = boardpage.page([made_up(**own), made_up("drift", Syndicated=[1], Consensus=[1])], {})
+    text = _markdown.page([made_up(**own), made_up("drift", Syndicated=[1], Consensus=[1])], {})
     board, appendix = text.split("## Appendix")[:2]
     assert "no baseline" not in board
     assert "| LinUCB, as in the paper | 1.50 (1.50 to 1.50) |" in appendix
     assert "| theta changes" not in appendix.split("## ")[0]
-    assert "Appendix" not in boardpage.page([made_up(Syndicated=[1])], {})
+    assert "Appendix" not in _markdown.page([made_up(Syndicated=[1])], {})
 
 
 def test_settings_tell_every_world_and_label() -> None:
-    text = boardpage.settings(list(WORLDS.values()))
+    text = _markdown.settings(list(WORLDS.values()))
     for e in WORLDS.values():
         assert f"| `{e.name}` | {e.environment['name']}(" in text
-    rows = boardpage.tuner_rows(list(WORLDS.values()))
+    rows = _markdown.tuner_rows(list(WORLDS.values()))
     assert {row[0] for row in rows} == set(labels())
     assert [OURS, "Consensus()", "everywhere"] in rows
     best = [row for row in rows if row[0] == BEST_FIXED]
@@ -381,7 +378,7 @@ def test_settings_tell_every_world_and_label() -> None:
 @pytest.mark.skipif(not PAGE.exists(), reason="`make scoreboard` has not written it yet")
 def test_the_page_in_the_docs_is_of_this_board() -> None:
     text = PAGE.read_text()
-    assert boardpage.settings(list(WORLDS.values())) in text
+    assert _markdown.settings(list(WORLDS.values())) in text
     assert "Not the whole board" not in text
     assert (PAGE.parent / "scoreboard.svg").exists()
 
@@ -391,7 +388,7 @@ def test_the_page_in_the_docs_is_of_this_board() -> None:
 
 def test_the_figure_has_a_row_a_world_and_the_geometric_mean_last() -> None:
     worlds = whole_board()
-    rows = boardplot.lines(worlds)
+    rows = _figure.lines(worlds)
     assert [row.title for row in rows] == [*(e.title for e in WORLDS.values()), "Geometric mean"]
     assert list(rows[0].ratios) == ["OP", BEST_FIXED, OURS]  # what is drawn last lies above
     assert rows[3].ratios[OURS] == worlds[3].ratio(OURS)
@@ -399,15 +396,15 @@ def test_the_figure_has_a_row_a_world_and_the_geometric_mean_last() -> None:
 
 
 def test_groups_of_the_figure_stand_apart() -> None:
-    rows = boardplot.lines(whole_board())
-    places = boardplot.heights(rows)
+    rows = _figure.lines(whole_board())
+    places = _figure.heights(rows)
     steps = np.diff(places)
     assert [bool(step > 1.1) for step in steps] == [one.group != other.group for one, other in pairwise(rows)]
 
 
 @pytest.mark.parametrize("worlds", [1, len(WORLDS)])
 def test_the_legend_and_the_titles_fit_into_the_figure(worlds: int) -> None:
-    figure = boardplot.draw_board(whole_board()[:worlds])
+    figure = _figure.draw_board(whole_board()[:worlds])
     figure.draw_without_rendering()
     legend, ax = figure.legends[0].get_window_extent(), figure.axes[0]
     assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width
@@ -418,7 +415,7 @@ def test_the_legend_and_the_titles_fit_into_the_figure(worlds: int) -> None:
 
 
 def test_every_mark_lies_within_the_axes() -> None:
-    figure = boardplot.draw_board(whole_board(drift=9.0, wide=0.003))
+    figure = _figure.draw_board(whole_board(drift=9.0, wide=0.003))
     low, high = figure.axes[0].get_xlim()
     values = [float(x) for line in figure.axes[0].lines for x in np.asarray(line.get_xdata())]
     assert low < min(values) < 0.004
@@ -427,7 +424,7 @@ def test_every_mark_lies_within_the_axes() -> None:
 
 def test_the_figure_is_reproducible(tmp_path: Path) -> None:
     worlds = whole_board()[:3]
-    one, two = (plots.save(boardplot.draw_board(worlds), tmp_path / name)[1] for name in ("one", "two"))
+    one, two = (save_figure(_figure.draw_board(worlds), tmp_path / name)[1] for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
 
 

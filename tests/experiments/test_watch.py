@@ -5,8 +5,8 @@ import pytest
 
 from syndicated import OP, SGDTS, Agent, Corral, Fixed, LinTS, LinUCB, Space, Syndicated, TwoLayer
 from syndicated.environments import Linear, Logistic
-from syndicated.experiments.run import play
-from syndicated.experiments.watch import EVERY, Watch
+from syndicated.experiments._run import simulate
+from syndicated.experiments._watch import EVERY, Watch
 from syndicated.streams import TUNER, Stream
 from syndicated.types import Array, Choice
 
@@ -24,7 +24,7 @@ AGENTS = {
 def watched(agent: Agent, horizon: int = 200) -> tuple[Watch, Array]:
     watch = Watch(agent, horizon, KEPT[:horizon])
     world = Logistic(dim=3, arms=8) if isinstance(agent.policy, SGDTS) else WORLD
-    return watch, play(world, agent, horizon, 3, watch)
+    return watch, simulate(world, agent, horizon, 3, watch)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -43,7 +43,7 @@ def test_the_arm_recommended_for_the_choice_is_the_arm_played(name: str) -> None
 
 
 def test_watching_changes_nothing() -> None:
-    alone = play(WORLD, AGENTS["LinUCB"](), 200, 3)
+    alone = simulate(WORLD, AGENTS["LinUCB"](), 200, 3)
     assert watched(AGENTS["LinUCB"]())[1].tolist() == alone.tolist()
 
 

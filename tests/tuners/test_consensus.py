@@ -8,7 +8,7 @@ import pytest
 
 from syndicated import SGDTS, UCBGLM, Agent, Consensus, LinTS, LinUCB, Space, Syndicated
 from syndicated.environments import Linear
-from syndicated.experiments.run import play
+from syndicated.experiments import simulate
 from syndicated.policies import Policy
 from syndicated.policies._ridge import LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
@@ -185,7 +185,7 @@ def test_a_fixed_rate_is_the_one_given() -> None:
 
 
 def _regret(world: Linear, make: Callable[[], Agent]) -> float:
-    return float(play(world, make(), 2_000, 1).sum())
+    return float(simulate(world, make(), 2_000, 1).sum())
 
 
 def test_it_beats_the_paper_s_tuner_by_far_where_arms_change() -> None:

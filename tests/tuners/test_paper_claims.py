@@ -8,7 +8,7 @@ import pytest
 
 from syndicated import OP, Agent, Fixed, LinUCB, Space, Syndicated, TwoLayer
 from syndicated.environments import Linear
-from syndicated.experiments.run import play
+from syndicated.experiments import simulate
 from syndicated.streams import POLICY, TUNER, Stream
 from syndicated.types import Array
 
@@ -120,7 +120,7 @@ def test_one_exp3_over_the_product_stays_under_its_bound_where_proposition_1_fai
 def final_regrets(world: Linear, intercept: bool) -> Array:
     """Of paired runs: the same seeds meet the same arms and noise."""
     policy, tuner = LinUCB(dim=10, intercept=intercept), Fixed(Space(alpha=[0.1]))
-    return np.array([play(world, Agent(policy, tuner, seed=seed), 3_000, seed).sum() for seed in range(1, 5)])
+    return np.array([simulate(world, Agent(policy, tuner, seed=seed), 3_000, seed).sum() for seed in range(1, 5)])
 
 
 def test_without_an_intercept_rewards_shifted_to_0_1_cost_several_times_the_regret() -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from syndicated._series import evenly_spaced, marginals
-from syndicated.experiments.results import Result
+from syndicated.experiments._results import Result
 from syndicated.spec import build
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
@@ -246,7 +246,7 @@ def _small(svg: str) -> str:
     return re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").strip()
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """The figure as PNG and SVG."""
     files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
     with mpl.rc_context(STYLE):

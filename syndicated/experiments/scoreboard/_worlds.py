@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from syndicated.errors import InputError
-from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.paper.experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
+from syndicated.experiments._experiment import Experiment
+from syndicated.experiments.paper._experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
 from syndicated.space import Space
 from syndicated.spec import Spec
 from syndicated.tuners import TUNERS

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from syndicated._formatting import ratio_number
-from syndicated.experiments.plots import METHODS, OTHERS, STYLE
-from syndicated.experiments.scoreboard.ratios import Ratio, World, overall
-from syndicated.experiments.scoreboard.worlds import BASE, BEST_FIXED, OURS, RIVAL
+from syndicated.experiments._plots import METHODS, OTHERS, STYLE
+from syndicated.experiments.scoreboard._ratios import Ratio, World, overall
+from syndicated.experiments.scoreboard._worlds import BASE, BEST_FIXED, OURS, RIVAL
 from syndicated.tuners import TUNERS
 
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from syndicated.experiments.experiment import Experiment
+from syndicated.experiments._experiment import Experiment
 from syndicated.spec import Spec
 
 ALPHAS = [0, 0.01, 0.1, 1, 10]

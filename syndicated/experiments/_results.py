@@ -1,10 +1,11 @@
-"""What a run gave: one tidy table, and what the evidence in it supports.
+"""The results of a run: one tidy table, and what is evidence in it.
 
-All comparisons are paired: every tuner met the same worlds, so differences are taken world by world.
+All comparisons are paired: every tuner met the same worlds, so differences are taken world by world. `direction` is the
+one rule for what an interval settles. Tables, the report, the claims of the paper and the scoreboard all use it.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,15 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from syndicated._files import write_csv
-from syndicated.experiments.experiment import Experiment, Task
-from syndicated.experiments.run import Curve
+from syndicated.experiments._experiment import Experiment, Task
+from syndicated.experiments._run import Curve, Run
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.types import Array, Ints
 
 COLUMNS = ("experiment", "policy", "environment", "tuner", "repeat", "seed", "round", "regret", "warmup", "tuning")
 RESAMPLES = 10_000
+# With fewer repeats, differences that all have the same sign by chance are too likely to settle anything.
+MIN_REPEATS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,17 @@ def expanded(samples: Array, n: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def direction(low: float, high: float, repeats: int, equal: float = 0.0) -> int:
+    """What an interval of so many repeats settles: 1 above `equal`, -1 below it, 0 if it settles nothing.
+
+    >>> direction(0.5, 2.0, repeats=5), direction(-1.0, 2.0, repeats=50), direction(0.5, 2.0, repeats=4)
+    (1, 0, 0)
+    """
+    if repeats < MIN_REPEATS or low <= equal <= high:
+        return 0
+    return 1 if low > equal else -1
+
+
 def spread(values: Array, size: int) -> tuple[float, float]:
     """Where 95% of the means of `size` values like these fall."""
     low, high = np.percentile(resampled_means(values, size), [2.5, 97.5])
@@ -120,6 +134,10 @@ class Check:
     mean_interval: tuple[float, float]
     five_interval: tuple[float, float]
 
+    def inside(self, ends: tuple[float, float]) -> bool:
+        """Whether the published mean is between these ends."""
+        return ends[0] <= self.published[0] <= ends[1]
+
 
 def check_published(result: Result) -> list[Check]:
     """Every number that the paper prints for this experiment."""
@@ -131,11 +149,32 @@ def check_published(result: Result) -> list[Check]:
     return checks
 
 
-def summary(result: Result) -> list[Row]:
-    """One row a tuner, the least mean regret first."""
-    tuners = sorted(result.curves, key=lambda tuner: float(result.final(tuner).mean()))
+def summary(result: Result, among: Collection[str] = ()) -> list[Row]:
+    """One row for each tuner, or for each of these, the least mean regret first."""
+    tuners = sorted(among or result.curves, key=lambda tuner: float(result.final(tuner).mean()))
     best = result.final(tuners[0])
     return [_row(result, tuner, best) for tuner in tuners]
+
+
+def not_apart(rows: Sequence[Row], repeats: int) -> list[str]:
+    """The tuners that the evidence does not set apart from the best, which is the first of the rows."""
+    return [row.tuner for row in rows[1:] if direction(row.low, row.high, repeats) < 1]
+
+
+def evidence_text(rows: Sequence[Row], repeats: int) -> str:
+    """Which tuner has the least regret, and from which others the evidence sets it apart."""
+    if len(rows) == 1:
+        return f"{rows[0].tuner}: nothing to compare with."
+    close = not_apart(rows, repeats)
+    apart = [row.tuner for row in rows[1:] if row.tuner not in close]
+    said = f"{rows[0].tuner} has the least mean regret."
+    if repeats < MIN_REPEATS:
+        return f"{said} Fewer than {MIN_REPEATS} repeats settle nothing."
+    if not close:
+        return f"{said} The evidence sets it apart from all the others."
+    if not apart:
+        return f"{said} The evidence does not set it apart from any other."
+    return f"{said} The evidence sets it apart from {', '.join(apart)}, but not from {', '.join(close)}."
 
 
 def _row(result: Result, tuner: str, best: Array) -> Row:
@@ -154,10 +193,10 @@ def _row(result: Result, tuner: str, best: Array) -> Row:
     )
 
 
-def write_table(file: Path, results: Sequence[tuple[Sequence[Task], Sequence[Curve]]]) -> None:
-    """All curves as one tidy CSV table, a row a kept round."""
-    played = [pair for tasks, curves in results for pair in zip(tasks, curves, strict=True)]
-    write_csv(file, COLUMNS, (row for task, curve in played for row in _rows(task, curve)))
+def write_table(file: Path, runs: Sequence[Run]) -> None:
+    """All curves as one tidy CSV table, one row for each kept round."""
+    pairs = [pair for run in runs for pair in zip(run.tasks, run.curves, strict=True)]
+    write_csv(file, COLUMNS, (row for task, curve in pairs for row in _rows(task, curve)))
 
 
 def _rows(task: Task, curve: Curve) -> Iterator[tuple[object, ...]]:

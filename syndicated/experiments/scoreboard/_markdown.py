@@ -5,10 +5,10 @@ from pathlib import Path
 
 from syndicated._files import write
 from syndicated._formatting import ratio_number
-from syndicated.experiments.experiment import Experiment
-from syndicated.experiments.formatting import spec_text, time_text, versions
-from syndicated.experiments.scoreboard.ratios import Ratio, Standing, World, findings, overall, standings
-from syndicated.experiments.scoreboard.worlds import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
+from syndicated.experiments._experiment import Experiment
+from syndicated.experiments._formatting import spec_text, time_text, versions
+from syndicated.experiments.scoreboard._ratios import Ratio, Standing, World, findings, overall, standings
+from syndicated.experiments.scoreboard._worlds import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
 from syndicated.spec import Spec
 
 INTRO = f"""\

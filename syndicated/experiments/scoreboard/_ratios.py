@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from syndicated._files import write_csv
-from syndicated.experiments.experiment import Experiment, Task
-from syndicated.experiments.paper.claims import FEWEST
-from syndicated.experiments.results import expanded, resampled_means
-from syndicated.experiments.run import Curve
-from syndicated.experiments.scoreboard.worlds import BASE, BEST_FIXED, OURS, RIVAL, candidates
+from syndicated.experiments._experiment import Experiment
+from syndicated.experiments._results import MIN_REPEATS, direction, expanded, resampled_means
+from syndicated.experiments._run import Run
+from syndicated.experiments.scoreboard._worlds import BASE, BEST_FIXED, OURS, RIVAL, candidates
 from syndicated.types import Array
 
+VERDICTS = {-1: "better", 1: "worse", 0: "not settled"}
 COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
 
 
@@ -37,9 +37,7 @@ class Ratio:
     @property
     def verdict(self) -> str:
         """What the interval says of less regret than the other's; too few repeats settle nothing."""
-        if self.repeats < FEWEST or self.low <= 1 <= self.high:
-            return "not settled"
-        return "better" if self.high < 1 else "worse"
+        return VERDICTS[direction(self.low, self.high, self.repeats, equal=1.0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +69,12 @@ class Standing:
     to_rival: Ratio | None
 
 
-def gather(group: str, experiment: Experiment, curves: Sequence[Curve]) -> World:
-    """The curves of `experiment.tasks()` as a world of the board; of the fixed candidates the best in hindsight stays,
-    the one with the least mean over these very repeats."""
+def gather(group: str, run: Run) -> World:
+    """A run as a world of the board. Of the fixed candidates only the best in hindsight is kept: the one with the least
+    mean over these same repeats."""
+    experiment, tasks, curves = run
     own: dict[str, list[float]] = {label: [] for label in experiment.tuners}
-    for task, curve in zip(experiment.tasks(), curves, strict=True):
+    for task, curve in zip(tasks, curves, strict=True):
         own[task.tuner_name].append(curve["regret"][-1])
     regrets = {label: np.array(values) for label, values in own.items()}
     fixed = list(candidates(experiment.tuners))
@@ -158,7 +157,7 @@ class Finding:
     def verdict(self) -> str:
         if self.worst is None:
             return "not played"
-        if self.repeats < FEWEST:
+        if self.repeats < MIN_REPEATS:
             return "not settled"
         return "holds" if self.worst[1] <= self.bar.most else "does not hold"
 
@@ -198,8 +197,8 @@ def findings(worlds: Sequence[World]) -> list[Finding]:
     return [Finding(bar, max(bar.measure(worlds), key=lambda each: each[1], default=None), fewest) for bar in BARS]
 
 
-def write_regrets(file: Path, played: Iterable[tuple[Sequence[Task], Sequence[Curve]]]) -> None:
-    """All final regrets as one tidy CSV table, a row a task, also of every fixed candidate."""
-    pairs = (pair for tasks, curves in played for pair in zip(tasks, curves, strict=True))
+def write_regrets(file: Path, runs: Iterable[Run]) -> None:
+    """All final regrets as one tidy CSV table, one row for each task, also of every fixed candidate."""
+    pairs = (pair for run in runs for pair in zip(run.tasks, run.curves, strict=True))
     rows = ((t.experiment, t.tuner_name, t.repeat, c["regret"][-1], round(c["seconds"], 3)) for t, c in pairs)
     write_csv(file, COLUMNS, rows)

@@ -1,6 +1,6 @@
-"""Where tasks are computed: an engine takes tasks and gives each with its curve, in any order, as they are done.
+"""Where tasks are computed: an executor takes tasks and gives each with its curve, in any order, as they are done.
 
-Results do not depend on the engine: a task draws all its randomness by address. A failed task raises TaskError.
+Results do not depend on the executor: a task draws all its randomness by address. A failed task raises TaskError.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from syndicated.errors import InputError, TaskError
-from syndicated.experiments.experiment import Task
-from syndicated.experiments.run import Curve, Engine, perform
+from syndicated.experiments._experiment import Task
+from syndicated.experiments._run import Curve, Executor, run_task
 
-PATIENCE = 10  # seconds in which a scheduler must answer
+SCHEDULER_TIMEOUT = 10  # seconds
 
 
-def processes(jobs: int) -> Engine:
-    """So many processes on this machine."""
+def processes(jobs: int) -> Executor:
+    """An executor of `jobs` processes on this machine."""
     return partial(_on_processes, jobs=jobs)
 
 
 def _on_processes(tasks: Sequence[Task], jobs: int) -> Generator[tuple[Task, Curve], None, None]:
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_serve)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_start_worker)
     try:
-        futures = {pool.submit(perform, task): task for task in tasks}
+        futures = {pool.submit(run_task, task): task for task in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:
@@ -40,19 +40,22 @@ def _on_processes(tasks: Sequence[Task], jobs: int) -> Generator[tuple[Task, Cur
         pool.shutdown(cancel_futures=True)
 
 
-def _serve() -> None:
+def _start_worker() -> None:
     """A worker leaves interrupts to its parent, and ends when the parent does, also by kill -9."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=[parent_process()], daemon=True).start()
+    threading.Thread(target=_exit_after, args=[parent_process()], daemon=True).start()
 
 
-def _end_with(parent: BaseProcess) -> None:
+def _exit_after(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)
 
 
-def dask(jobs: int, scheduler: str | None = None, say: Callable[[str], None] = lambda text: None) -> Engine:
-    """The Dask cluster of a scheduler, or one of so many processes on this machine; `say` hears of its dashboard."""
+def dask(jobs: int, scheduler: str | None = None, say: Callable[[str], None] = lambda text: None) -> Executor:
+    """The Dask cluster of a scheduler, or one of `jobs` processes on this machine.
+
+    `say` is called with a line that has the address of its dashboard.
+    """
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -69,7 +72,7 @@ def _on_dask(
         return
     with _own_cluster(jobs) if scheduler is None else _cluster_at(scheduler) as client:
         say(f"Dask with {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
-        futures = client.map(_perform_alike, tasks, [task.key for task in tasks], pure=False)
+        futures = client.map(_run_same_version, tasks, [task.key for task in tasks], pure=False)
         by_future = dict(zip(futures, tasks, strict=True))
         for future in distributed.as_completed(futures, loop=client.loop):
             yield by_future[future], _result(future, by_future[future])
@@ -77,7 +80,7 @@ def _on_dask(
 
 @contextmanager
 def _own_cluster(jobs: int) -> Iterator[Any]:
-    """No limit of memory: Dask would give each process its share of it, and on many cores kill all of them."""
+    """No memory limit: Dask would give each process its share of the memory, and on many cores kill all of them."""
     from distributed import Client, LocalCluster
 
     where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
@@ -93,17 +96,17 @@ def _cluster_at(scheduler: str) -> Iterator[Any]:
     from distributed import Client
 
     try:
-        asyncio.run(asyncio.wait_for(_knock(scheduler), PATIENCE))
-        client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
-    except (OSError, TypeError, ValueError) as error:  # a TypeError comes of a worker's address
-        got = str(error) or f"no answer in {PATIENCE} s"
+        asyncio.run(asyncio.wait_for(_check_reachable(scheduler), SCHEDULER_TIMEOUT))
+        client = Client(scheduler, timeout=SCHEDULER_TIMEOUT, set_as_default=False)
+    except (OSError, TypeError, ValueError) as error:  # a TypeError if it is the address of a worker
+        got = str(error) or f"no answer in {SCHEDULER_TIMEOUT} s"
         raise InputError(f"there must be a Dask scheduler at {scheduler!r}; got: {got}") from None
     with client:
         yield client
 
 
-async def _knock(scheduler: str) -> None:
-    """A client that is refused leaves threads and noise behind, so knock before making one."""
+async def _check_reachable(scheduler: str) -> None:
+    """A client that is refused leaves threads and log lines behind, so try the address before making one."""
     from distributed import Security
     from distributed.comm import connect
 
@@ -111,15 +114,15 @@ async def _knock(scheduler: str) -> None:
     await comm.close()
 
 
-def _perform_alike(task: Task, key: str) -> Curve:
+def _run_same_version(task: Task, key: str) -> Curve:
     """The task's curve, unless this worker's packages are others than those that made the key."""
     if task.key != key:
         raise TaskError(f"{task} failed: a worker's version of syndicated or of a plug-in gives other results")
-    return perform(task)
+    return run_task(task)
 
 
 def _result(future: Any, task: Task) -> Curve:
-    """The curve, once more computed elsewhere whenever a worker is lost: Dask gives up at its `allowed-failures`."""
+    """The curve. Dask computes it again elsewhere when a worker is lost, up to its `allowed-failures`."""
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 

@@ -1,7 +1,7 @@
-"""The one loop, and the one runner: parallel, restartable, and it never swallows a failure.
+"""Run experiments: the simulation of one task, and the runner of many.
 
-Every finished task is a file of its own, written whole or not at all. What has a file is not run again, so a run that
-was ended, by whatever means, goes on where it stood.
+The runner can be interrupted at any time. Every finished task is a file of its own, written whole or not at all, and a
+task that has a file is not run again. A failed task ends the run; its error is never swallowed.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -19,17 +19,18 @@ from syndicated._series import evenly_spaced
 from syndicated.agent import Agent
 from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
-from syndicated.experiments.experiment import Task
-from syndicated.experiments.watch import Watch
+from syndicated.experiments._experiment import Experiment, Task
+from syndicated.experiments._watch import Watch
 from syndicated.types import Array, Decision
 
-POINTS = 200  # how many rounds of a curve are kept
+MAX_CURVE_ROUNDS = 200  # rounds of a curve that are kept
 
 
 class Curve(TypedDict):
-    """What is kept of a task, at `POINTS` rounds: cumulative regret and its parts, and the tuner's probabilities.
+    """What is kept of a task, at up to `MAX_CURVE_ROUNDS` rounds: cumulative regret, its parts, the tuner's
+    probabilities.
 
-    Of a task that was not watched, the parts are NaN and there are no probabilities.
+    Of a task that was not watched, the parts are NaN, and there are no probabilities.
     """
 
     round: list[int]
@@ -40,10 +41,18 @@ class Curve(TypedDict):
     seconds: float
 
 
-Engine = Callable[[Sequence[Task]], Generator[tuple[Task, Curve], None, None]]
+Executor = Callable[[Sequence[Task]], Generator[tuple[Task, Curve], None, None]]
 
 
-def play(
+class Run(NamedTuple):
+    """An experiment that has been run, with its tasks and their curves."""
+
+    experiment: Experiment
+    tasks: list[Task]
+    curves: list[Curve]
+
+
+def simulate(
     environment: Environment,
     agent: Agent,
     horizon: int,
@@ -68,14 +77,14 @@ def play(
     return regret
 
 
-def perform(task: Task) -> Curve:
+def run_task(task: Task) -> Curve:
     """The task's curve; a failure names the task."""
     started = time.process_time()
-    kept = evenly_spaced(1, task.horizon, POINTS)
+    kept = evenly_spaced(1, task.horizon, MAX_CURVE_ROUNDS)
     try:
         agent = task.agent()
         watch = Watch(agent, task.horizon, kept) if task.watched else None
-        regret = play(task.world(), agent, task.horizon, task.seed, watch, task.delay)
+        regret = simulate(task.world(), agent, task.horizon, task.seed, watch, task.delay)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
     warmup, tuning = watch.split(regret) if watch else np.full((2, task.horizon), np.nan)
@@ -89,16 +98,16 @@ def perform(task: Task) -> Curve:
     )
 
 
-def here(tasks: Sequence[Task]) -> Generator[tuple[Task, Curve], None, None]:
-    """The engine that needs nothing: one task after the other, in this process."""
+def serial(tasks: Sequence[Task]) -> Generator[tuple[Task, Curve], None, None]:
+    """The simplest executor: one task after the other, in this process."""
     for task in tasks:
-        yield task, perform(task)
+        yield task, run_task(task)
 
 
 def run(
-    tasks: Sequence[Task], folder: Path, engine: Engine = here, done: Callable[[Task], None] = lambda task: None
+    tasks: Sequence[Task], folder: Path, executor: Executor = serial, done: Callable[[Task], None] = lambda task: None
 ) -> list[Curve]:
-    """The curve of every task, computed by the engine unless the folder has it; `done` hears of each."""
+    """The curve of every task, computed by the executor unless the folder has it; `done` is called with each."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = []
     for task in tasks:
@@ -108,7 +117,7 @@ def run(
             missing.append(task)
     left = len(missing)
     try:
-        with closing(engine(missing)) as finished:
+        with closing(executor(missing)) as finished:
             for task, curve in finished:
                 write(_file(folder, task), json.dumps(curve))
                 left -= 1
@@ -117,6 +126,21 @@ def run(
         kept = f"{len(tasks) - left} of {len(tasks)} tasks are done and kept; the same command goes on from there"
         raise TaskError(f"{error} ({kept})") from error
     return [json.loads(_file(folder, task).read_text()) for task in tasks]
+
+
+def run_experiments(
+    experiments: Sequence[Experiment],
+    folder: Path,
+    executor: Executor = serial,
+    done: Callable[[Task], None] = lambda task: None,
+) -> list[Run]:
+    """Run all tasks of these experiments together. Mistakes in their specs are found before the first task runs."""
+    tasks = [experiment.tasks() for experiment in experiments]
+    for task in (task for own in tasks for task in own if task.repeat == 0):
+        task.world()
+        task.agent()
+    curves = iter(run([task for own in tasks for task in own], folder, executor, done))
+    return [Run(e, own, [next(curves) for _ in own]) for e, own in zip(experiments, tasks, strict=True)]
 
 
 def _file(folder: Path, task: Task) -> Path:

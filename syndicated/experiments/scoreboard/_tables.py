@@ -1,0 +1,25 @@
+"""The scoreboard as text for a terminal."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from syndicated.experiments.scoreboard._ratios import World, findings, overall
+from syndicated.experiments.scoreboard._worlds import BASE
+
+
+def print_board(console: Console, worlds: Sequence[World]) -> None:
+    """Every tuner's geometric mean over the worlds, and what became of the bars."""
+    table = Table(title=f"Mean regret as a multiple of {BASE}'s, over {len(worlds)} worlds", title_justify="left")
+    table.add_column("tuner")
+    for name in ("geometric mean", "95% interval", "verdict"):
+        table.add_column(name, justify="right")
+    for tuner in dict.fromkeys(label for world in worlds for label in world.regrets):
+        ratio = overall(worlds, tuner)
+        if ratio and tuner != BASE:
+            table.add_row(tuner, f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", ratio.verdict)
+    console.print(table)
+    for found in findings(worlds):
+        worst = f", {found.worst[1]:.3f} in {found.worst[0]}" if found.worst else ""
+        console.print(f"{found.bar.text}: at most {found.bar.most:g}{worst}: {found.verdict}", highlight=False)
