@@ -27,3 +27,11 @@ def play(tmp_path: Path) -> Callable[..., None]:
     from support.api_service import play  # only here: it imports the whole service
 
     return partial(play, tmp_path / "journal.db")
+
+
+@pytest.fixture
+def play_core(tmp_path: Path) -> Callable[..., None]:
+    """Runs a test against a service without its HTTP."""
+    from support.core_service import play
+
+    return partial(play, tmp_path / "journal.db")

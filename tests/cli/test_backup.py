@@ -10,15 +10,7 @@ import pytest
 
 from syndicated.cli import main
 from syndicated.cli.backup import backup, restore
-from syndicated.service.core.messages import (
-    Arm,
-    Create,
-    DecideReply,
-    DecideRequest,
-    KeyRequest,
-    RewardRequest,
-    Spec,
-)
+from syndicated.service.core.messages import Arm, Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State

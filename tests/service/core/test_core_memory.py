@@ -1,0 +1,54 @@
+"""What stays in memory, and what does not."""
+
+import asyncio
+import gc
+import weakref
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from support.core_service import Harness, PlayCore
+
+from syndicated.service.core.messages import DecideRequest
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.service import Service
+from syndicated.service.http.endpoints import Call
+from syndicated.service.http.handlers import decide
+from syndicated.service.http.metrics import Metrics
+from syndicated.types import Array
+
+
+def test_a_refused_request_frees_its_arms(play_core: PlayCore) -> None:
+    async def ask(service: Service) -> "weakref.ref[Array]":
+        table = np.ones((2, 3))
+        call = Call(service, Metrics(service), "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
+        with suppress(Problem):
+            await decide(call)
+        return weakref.ref(table)
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.service.admin.retire("", "b")
+        gc.disable()
+        try:
+            table = await ask(harness.service)
+            await asyncio.sleep(0)  # what woke this task has the answer until it is over
+            assert table() is None
+        finally:
+            gc.enable()
+
+    play_core(test)
+
+
+def test_a_history_keeps_its_size(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syndicated.service.core.history.MAX_ROWS", 10)
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        for _ in range(100):
+            await harness.decide()
+        rows = harness.service.state.bandit("b").history.rows()
+        assert len(rows) <= 11
+        assert len(set(np.diff(rows[:, 1]))) == 1
+
+    play_core(test)

@@ -1,0 +1,235 @@
+"""Group commit: the queue, batches, the two threads, and a journal that fails in each phase."""
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.core_service import ARMS, ASK, VECTOR, Harness, PlayCore, refused, run
+
+from syndicated.service.core.arms import RegisteredArms
+from syndicated.service.core.messages import Arm, Create, DecideRequest, Spec
+from syndicated.service.core.service import Service
+from syndicated.store import SQLite, StoreError
+
+
+def test_expectation_18_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        service = Service(SQLite(tmp_path / "journal.db"), limit=3)
+        waiting = [service.read(lambda batch: batch.state.seq) for _ in range(3)]
+        with refused(503, "overload"):
+            await service.read(lambda batch: batch.state.seq)
+        service.start()
+        assert await asyncio.gather(*waiting) == [0, 0, 0]
+        assert await service.read(lambda batch: batch.state.seq) == 0
+        await service.stop()
+        with refused(503, "stopped"):
+            await service.read(lambda batch: batch.state.seq)
+
+    run(test())
+
+
+def test_expectation_22_what_is_queued_is_finished_before_the_end(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        waiting = [harness.service.decisions.decide("b", ASK) for _ in range(50)]
+        await harness.restart()
+        replies = await asyncio.gather(*waiting)
+        assert len({reply.decision_id for reply in replies}) == 50
+        assert harness.service.state.bandit("b").history.count == 50
+
+    play_core(test)
+
+
+def test_a_bandit_may_change_while_a_request_waits(play_core: PlayCore) -> None:
+    """Arms are read when a request comes, and it is decided in its turn."""
+
+    async def test(harness: Harness) -> None:
+        service, wide = harness.service, {"kind": "vector", "dim": 4}
+        await harness.create()
+        await service.admin.put_arms("", "b", [Arm("r", x=[1.0, 0.0, 0.0])])
+        changed = service.admin.put_arms("", "b", [Arm("r", x=[0.0, 1.0, 0.0])])
+        registered, own = service.decisions.decide("b", DecideRequest()), service.decisions.decide("b", ASK)
+        wider = service.admin.update("", "b", {"features": wide})
+        late = service.decisions.decide("b", ASK)
+        await changed
+        record = await service.decisions.decision("b", (await registered).decision_id)
+        assert np.frombuffer(record.decided.x).tolist() == [0.0, 1.0, 0.0]
+        assert (await own).arm in {arm.id for arm in ARMS}
+        with refused(422, "invalid", "registered arm 'r'.x must be a list of 4 numbers"):
+            await wider
+        assert (await late).arm in {arm.id for arm in ARMS}
+        await service.admin.drop_arm("", "b", "r")
+        wider, late = service.admin.update("", "b", {"features": wide}), service.decisions.decide("b", ASK)
+        await wider
+        with refused(409, "conflict", "the bandit got other features while this request waited"):
+            await late
+        await service.admin.update("", "b", {"features": VECTOR})
+        seeded, same = service.admin.update("", "b", {"seed": 8}), service.decisions.decide("b", ASK)
+        await seeded
+        assert (await same).epoch == service.state.bandit("b").epoch
+
+    play_core(test)
+
+
+def test_a_write_that_was_made_and_not_told_is_seen_in_the_next_batch(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        write = harness.service.group_commit.store.write
+
+        def lose(events: Any) -> None:
+            write(events)
+            raise StoreError("the journal cannot be used: no answer")
+
+        harness.service.group_commit.store.write = lose  # type: ignore[method-assign]
+        with refused(503, "unavailable"):
+            await harness.decide()
+        harness.service.group_commit.store.write = write  # type: ignore[method-assign]
+        await harness.decide()
+        assert harness.service.state.bandit("b").history.count == 2
+
+    play_core(test)
+
+
+def test_exclusive_requests_run_on_the_journal_thread_and_others_let_the_loop_go_on(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.group_commit.SLICE_SECONDS", 0.0)
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        service, seen = harness.service, []
+
+        def note(what: str) -> Callable[[Any], None]:
+            return lambda _: seen.append((what, threading.current_thread() is threading.main_thread()))
+
+        asked = [service.group_commit.submit(note("short")) for _ in range(3)]
+        asked += [service.read(note("exclusive")), service.group_commit.submit(note("last"))]
+        asyncio.get_running_loop().call_later(0, lambda: note("between")(None))
+        await asyncio.gather(*asked)
+        assert sorted(seen[:4]) == [("between", True), ("short", True), ("short", True), ("short", True)]
+        assert seen[3] == ("short", True)
+        assert seen[4:] == [("exclusive", False), ("last", True)]
+
+    play_core(test)
+
+
+def test_a_full_queue_is_refused_before_arms_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        service = Service(SQLite(tmp_path / "journal.db"), limit=1)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(RegisteredArms, "table", None)
+        waiting = service.read(lambda batch: None)
+        with refused(503, "overload"):
+            await service.decisions.decide("b", ASK)
+        await waiting
+        await service.stop()
+
+    run(test())
+
+
+def test_a_snapshot_that_was_not_committed_is_taken_again(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.restart()
+        for _ in range(30):
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+        save = harness.service.group_commit.store.save
+
+        def fail(*args: Any) -> None:
+            save(*args)
+            raise StoreError("the journal cannot be used: full")
+
+        harness.service.group_commit.store.save = fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await harness.service.admin.save_model("b")
+        assert not harness.ready()
+        harness.service.group_commit.store.save = save  # type: ignore[method-assign]
+        await harness.create("other")
+        await harness.restart()
+        assert harness.learned == 30
+
+    play_core(test)
+
+
+def test_a_snapshot_whose_commit_failed_is_taken_again(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.reward((await harness.decide()).decision_id, 1.0)
+        batch = harness.service.group_commit.store.batch
+
+        @contextmanager
+        def fail() -> Iterator[int]:
+            with batch() as last:
+                yield last
+                raise StoreError("the journal cannot be used: full")
+
+        harness.service.group_commit.store.batch = fail  # type: ignore[method-assign]
+        with refused(503, "unavailable"):
+            await harness.service.admin.save_model("b")
+        harness.service.group_commit.store.batch = batch  # type: ignore[method-assign]
+        await harness.create("other")
+        await harness.restart()
+        assert harness.learned == 1
+
+    play_core(test)
+
+
+def test_a_journal_that_can_be_read_but_not_written_is_away(
+    play_core: PlayCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        store = harness.service.group_commit.store
+
+        def fail(*args: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        append, touch = store.append, store.touch
+        store.append, store.touch = fail, fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await harness.decide()
+        with refused(503, "unavailable"):
+            await harness.service.read(lambda batch: None)
+        assert not harness.ready()
+        store.append = append  # type: ignore[method-assign]
+        await harness.decide()  # which was written: nobody has to try
+        assert harness.ready()
+        store.append = fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await harness.decide()
+        store.append, store.touch = append, touch  # type: ignore[method-assign]
+        await harness.service.read(lambda batch: None)
+        assert harness.ready()
+        harness.service.group_commit._batch_began = harness.clock.now - 60.0
+        assert not harness.ready()
+        harness.service.group_commit._batch_began = math.inf
+
+    play_core(test)
+    full = "the journal cannot be used: full"
+    assert caplog.messages == 2 * [f"the journal is away: {full}", f"the journal is back; it was away: {full}"]
+
+
+def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
+    play_core: PlayCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.reward((await harness.decide()).decision_id, 1.0)
+
+        def fail(*args: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        harness.service.group_commit.store.save = fail  # type: ignore[method-assign,assignment]
+        await harness.restart()
+        assert harness.learned == 1
+
+    play_core(test)
+    told = "the last snapshot could not be taken, the next start will replay: the journal cannot be used: full"
+    assert caplog.messages == [told]

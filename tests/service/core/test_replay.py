@@ -1,0 +1,98 @@
+"""The live state is what a full replay of the journal gives, whatever happens."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.core_service import Clock, Harness, run
+
+from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.service import Service
+from syndicated.store import SQLite, StoreError
+
+
+class Flaky(SQLite):
+    """A journal that now and then cannot be written."""
+
+    rng = np.random.default_rng(0)
+    often = 0.0
+
+    def append(self, events: Any) -> None:
+        super().append(events)
+        if self.rng.random() < self.often:
+            raise StoreError("the journal cannot be used: full")
+
+
+SPECS: list[dict[str, Any]] = [
+    {"policy": {"name": "LinUCB"}, "tuner": {"name": "Syndicated", "horizon": 500}, "space": {"alpha": [0.1, 1.0]}},
+    {"policy": {"name": "LinTS"}, "window": 30.0, "default_reward": 0.0, "floor": 0.2},
+    {"policy": {"name": "UCBGLM"}, "tuner": {"name": "Corral", "horizon": 500}, "space": {"alpha": [0.1, 1.0]}},
+    {"policy": {"name": "SGDTS", "tau": 5}, "window": 30.0, "aggregate": "last", "holdout": 0.1},
+    {"policy": {"name": "LinUCB"}, "deferred": True, "mode": "apprentice"},
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, seed: int) -> None:
+    """Random requests of all kinds in concurrent batches, failing commits, restarts, and a clock that moves."""
+    rng = np.random.default_rng(seed)
+
+    async def chance(harness: Harness, ids: list[tuple[str, str]], acknowledged: dict[str, str]) -> None:
+        service, name = harness.service, f"b{rng.integers(len(SPECS))}"
+        kind = rng.choice(["decide", "decide", "reward", "reward", "activate", "arms", "mode", "save"])
+        try:
+            if kind == "decide" or not ids:
+                x = rng.normal(size=(4, 3)).tolist()
+                arms: list[str | Arm] = [Arm(str(k), x=row) for k, row in enumerate(x)]
+                event_id = None if rng.random() < 0.5 else f"e{rng.integers(50)}"
+                asked = DecideRequest(arms=arms, event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
+                reply = await service.decisions.decide(name, asked)
+                ids.append((name, reply.decision_id))
+                if event_id:
+                    assert acknowledged.setdefault(name + event_id, reply.decision_id) == reply.decision_id
+            elif kind == "reward":
+                name, id_ = ids[rng.integers(len(ids))]
+                await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
+            elif kind == "activate":
+                await service.decisions.activate(*ids[rng.integers(len(ids))])
+            elif kind == "arms":
+                await service.admin.put_arms("", name, [Arm(f"arm{rng.integers(5)}", x=rng.normal(size=3).tolist())])
+            elif kind == "mode":
+                await service.admin.update("", name, {"floor": float(rng.random() / 4), "seed": int(rng.integers(3))})
+            elif kind == "save":
+                await service.admin.save_model(name)
+        except Problem as problem:
+            if problem.status not in (409, 503):
+                raise
+
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        for i, spec in enumerate(SPECS):
+            await harness.create(f"b{i}", **spec)
+        ids: list[tuple[str, str]] = []
+        acknowledged: dict[str, str] = {}
+        for part in range(12):
+            await harness.service.stop()
+            flaky = Flaky(tmp_path / "journal.db")
+            flaky.rng, flaky.often = np.random.default_rng(seed), 0.2 * (part % 2)
+            harness.service = Service(flaky, clock=harness.clock)
+            harness.service.start()
+            waiting: list[Awaitable[None]] = []
+            for _ in range(40):
+                waiting = [chance(harness, ids, acknowledged) for _ in range(int(rng.integers(1, 8)))]
+                await asyncio.gather(*waiting)
+            flaky.often = 0.0
+            await harness.pass_time(float(rng.integers(20)))
+            assert harness.contents() == harness.replayed()
+        for (name, id_), found in zip(
+            ids, [await harness.service.decisions.decision(*each) for each in ids], strict=True
+        ):
+            learned = [event for event in found.about if event.learn is not None]
+            assert len(learned) <= 1, (name, id_)
+        await harness.service.stop()
+
+    run(test())

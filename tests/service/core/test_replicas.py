@@ -1,0 +1,114 @@
+"""Several processes on one journal."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg.pq import TransactionStatus
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, refused, run
+
+from syndicated.service.core.batch import Batch
+from syndicated.service.core.group_commit import GroupCommit
+from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.core.service import Service
+from syndicated.store import open_store
+from syndicated.store.postgres import Postgres
+
+
+def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    after, outside = Postgres.after, 0
+
+    def watch(self: Postgres, *args: Any) -> Any:
+        nonlocal outside
+        outside += self._db.info.transaction_status != TransactionStatus.INTRANS
+        return after(self, *args)
+
+    monkeypatch.setattr(Postgres, "after", watch)
+
+    async def test(address: str) -> None:
+        first, idle = Service(open_store(address)), Service(open_store(address))
+        first.start()
+        idle.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        async with asyncio.timeout(HANG_SECONDS):
+            while "b" not in idle.state.names:
+                await asyncio.sleep(0)
+        await asyncio.gather(first.stop(), idle.stop())
+
+    run(test(database()))
+    assert outside == 0
+
+
+def test_a_replica_decides_after_what_others_wrote_and_hears_of_it_when_idle(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.group_commit.POLL_SECONDS", 600.0)
+
+    async def test(address: str) -> None:
+        first, other = Service(open_store(address)), Service(open_store(address))
+        with monkeypatch.context() as deaf:
+            deaf.setattr(GroupCommit, "_listen", lambda self, loop: None)
+            first.start()
+        other.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        async with asyncio.timeout(HANG_SECONDS):
+            while "b" not in other.state.names:
+                await asyncio.sleep(0)
+        for _ in range(3):
+            await other.decisions.decide("b", ASK)
+        reply = await first.decisions.decide("b", ASK)
+        assert first.decisions.ids.seq(reply.decision_id) == first.state.seq == 5
+        assert (await first.decisions.decision("b", reply.decision_id)).decided.round == 3
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_a_service_that_fails_within_a_batch_leaves_the_journal_to_others(database: Callable[[], str]) -> None:
+    def die(batch: Batch) -> None:
+        raise SystemExit
+
+    async def test(address: str) -> None:
+        service, other = Service(open_store(address)), Service(open_store(address))
+        service.start()
+        other.start()
+        with refused(503, "stopped"):
+            await service.group_commit.submit(die)
+        assert not service.group_commit.ready
+        with refused(503, "stopped"):
+            await service.read(lambda batch: None)
+        await other.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await asyncio.gather(service.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> None:
+    async def test() -> None:
+        address = database()
+        first, late = Service(open_store(address)), Service(open_store(address))
+        for service in (first, late):
+            service.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        reply = await first.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        other = await first.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        await first.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
+        assert (await late.decisions.decision("b", other.decision_id)).event.subject == "ann"
+        await late.stop()
+        await first.admin.erase("", "ann")
+        late = Service(open_store(address))
+        late.start()
+        for service in (late, first):
+            with refused(404, "unknown-decision"):
+                await service.decisions.reward("b", RewardRequest(decision_id=other.decision_id, reward=1.0))
+        again = await late.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="bob"))
+        assert (await first.decisions.decision("b", again.decision_id)).event.subject == "bob"
+        await late.admin.erase("", "bob")
+        with refused(404, "unknown-decision"):
+            await first.decisions.reward("b", RewardRequest(decision_id=again.decision_id, reward=1.0))
+        assert contents(first.state) == contents(late.state)
+        for service in (first, late):
+            await service.stop()
+
+    run(test())

@@ -1,0 +1,228 @@
+"""Reward windows: late rewards, default rewards, several rewards, and closing them page by page."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from support.core_service import Harness, PlayCore, refused
+
+from syndicated.service.core.problems import Problem
+from syndicated.store import StoreError
+
+
+def test_expectation_04_late_rewards_are_logged_and_counted_and_not_learned(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0)
+        ids = [(await harness.decide()).decision_id for _ in range(2)]
+        await harness.pass_time(60.0)
+        assert await harness.reward(ids[0], 1.0) == "learned"
+        await harness.pass_time(0.5)
+        before = harness.service.state.bandit("b").agent.state()
+        assert await harness.reward(ids[1], 1.0) == "late"
+        assert await harness.reward(ids[1], 1.0) == "repeated"
+        assert harness.service.state.bandit("b").agent.state() == before
+        assert harness.service.state.bandit("b").lates == 1
+
+    play_core(test)
+
+
+def test_expectation_05_a_default_reward_when_the_window_closes_is_an_event(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0, default_reward=-1.0)
+        ids = [(await harness.decide()).decision_id for _ in range(3)]
+        assert await harness.reward(ids[1], 1.0) == "learned"
+        await harness.pass_time(59.0)
+        assert harness.learned == 1
+        await harness.pass_time(2.0)
+        history = harness.service.state.bandit("b").history
+        assert (history.learned, history.total) == (3, -1.0)
+        await harness.restart()
+        await harness.pass_time(100.0)
+        assert harness.learned == 3
+        assert await harness.reward(ids[0], 1.0) == "late"
+
+    play_core(test)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_default_reward_is_for_decisions_made_since_it_was_set(play_core: PlayCore, restart: bool) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0)
+        await harness.decide()
+        await harness.pass_time(100.0)
+        await harness.decide()
+        for changes in ({"default_reward": -1.0}, {"default_reward": 5.0}, {"default_reward": None}):
+            await harness.service.admin.update("", "b", changes)
+            await harness.decide()
+        if restart:
+            await harness.restart()
+        await harness.pass_time(100.0)
+        history = harness.service.state.bandit("b").history
+        assert (history.learned, history.total) == (2, 4.0)
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(("aggregate", "total"), [("last", 5.0), ("sum", 8.0)])
+def test_expectation_06_several_rewards_of_a_decision(play_core: PlayCore, aggregate: str, total: float) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0, aggregate=aggregate)
+        id_ = (await harness.decide()).decision_id
+        other = (await harness.decide()).decision_id
+        assert await harness.reward(id_, 1.0) == "collected"
+        assert await harness.reward(id_, 2.0, event_id="x") == "collected"
+        assert await harness.reward(id_, 2.0, event_id="x") == "repeated"
+        with refused(409, "conflict"):
+            await harness.reward(id_, 3.0, event_id="x")
+        with refused(409, "conflict"):
+            await harness.reward(other, 2.0, event_id="x")
+        assert await harness.reward(id_, 5.0) == "collected"
+        assert harness.learned == 0
+        await harness.restart()
+        await harness.pass_time(61.0)
+        history = harness.service.state.bandit("b").history
+        assert (history.learned, history.total) == (1, total)
+        assert await harness.reward(id_, 1.0) == "late"
+
+    play_core(test)
+
+
+def test_windows_do_not_close_for_ever_while_the_journal_is_away(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 2)
+
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(6)
+        store, batch = harness.service.group_commit.store, harness.service.group_commit.store.batch
+        pages, decisions = 0, store.decisions
+
+        def fail() -> Any:
+            raise StoreError("the journal cannot be used: away")
+
+        def count(*args: Any) -> Any:
+            nonlocal pages
+            pages += 1
+            if pages == 2:
+                store.batch = fail  # type: ignore[method-assign]
+            return decisions(*args)
+
+        store.decisions = count  # type: ignore[method-assign,assignment]
+        harness.clock.now += 100.0
+        while not harness.service.group_commit.store_error:
+            with suppress(Problem):
+                await harness.service.read(lambda batch: None)
+        with refused(503, "unavailable"):
+            await harness.decide()
+        store.batch, store.decisions = batch, decisions  # type: ignore[method-assign]
+        await harness.pass_time(2.0)
+        assert harness.learned == 6
+
+    play_core(test)
+
+
+def test_requests_are_served_between_the_pages_of_windows_that_close(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 2)
+
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(20)
+        harness.clock.now += 100.0
+        await harness.service.read(lambda batch: None)
+        assert await harness.service.read(lambda batch: batch.state.names["b"].history.learned) < 20
+        await harness.pass_time(2.0)
+        assert harness.learned == 20
+
+    play_core(test)
+
+
+def test_every_window_closes(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a commit that failed, with clocks that differ, and many at once; a restart goes on where it was."""
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 4)
+
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, default_reward=0.5)
+        for step in (2.0, -1.5, 0.0, 3.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.5):
+            harness.clock.now += step
+            await harness.decide()
+        append = harness.service.group_commit.store.append
+
+        def fail(events: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        harness.service.group_commit.store.append = fail  # type: ignore[method-assign]
+        await harness.pass_time(20.0)
+        assert harness.learned == 0
+        harness.service.group_commit.store.append = append  # type: ignore[method-assign]
+        await harness.pass_time(1.5)
+        assert harness.learned == 10
+        closed = harness.service.state.bandit("b").closed
+        await harness.restart()
+        assert harness.service.state.bandit("b").closed == closed > 4
+        await harness.decide()
+        await harness.pass_time(11.5)
+        assert harness.learned == 11
+
+    play_core(test)
+
+
+def test_what_is_learned_when_a_window_closes_is_within_the_range(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        with refused(422, "invalid", "default_reward must be between 0 and 1; got 7"):
+            await harness.create(window=10.0, default_reward=7.0, rewards=(0.0, 1.0))
+        with refused(422, "invalid", "default_reward must be between 0 and 1"):
+            await harness.create(window=10.0, default_reward=1e308, policy={"name": "UCBGLM"})
+        await harness.create(window=10.0, aggregate="sum", rewards=(0.0, 1.0))
+        id_ = (await harness.decide()).decision_id
+        for _ in range(3):
+            await harness.reward(id_, 0.75)
+        await harness.pass_time(11.0)
+        assert harness.service.state.bandit("b").history.total == 1.0
+
+    play_core(test)
+
+
+def test_rewards_that_were_collected_are_learned_also_if_the_spec_changes(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, aggregate="sum")
+        assert await harness.reward((await harness.decide()).decision_id, 2.0) == "collected"
+        await harness.service.admin.update("", "b", {"aggregate": "first"})
+        await harness.pass_time(11.0)
+        assert harness.service.state.bandit("b").history.total == 2.0
+
+    play_core(test)
+
+
+def test_a_window_that_is_taken_away_leaves_nothing_to_close(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 2)
+
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(20)
+        harness.clock.now += 100.0
+        await harness.service.read(lambda batch: None)
+        await harness.service.admin.update("", "b", {"window": None, "default_reward": None})
+        closed = harness.learned
+        assert 0 < closed < 20
+        harness.clock.now += 2.0
+        for _ in range(3):
+            await harness.service.read(lambda batch: None)
+        assert not harness.service.windows.has_backlog
+        assert harness.learned == closed
+
+    play_core(test)
+
+
+def test_windows_are_closed_by_the_spec_that_is_there_when_they_are(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(3)
+        due = list(harness.service.windows.due())
+        await harness.service.admin.update("", "b", {"window": None, "default_reward": None})
+        harness.clock.now += 100.0
+        for close in due:
+            await harness.service.read(close)
+        assert harness.learned == 0
+
+    play_core(test)
