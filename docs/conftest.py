@@ -5,14 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.live_service import service
+from support.live_service import PATIENT, service
+
+from syndicated.client._flows import BaseFlows
 
 
 @pytest.fixture(autouse=True)
-def running(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any], tmp_path: Path) -> Iterator[None]:
+def running(
+    request: pytest.FixtureRequest,
+    doctest_namespace: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[None]:
     if request.path.name != "client.md":
         yield
         return
+    for option, value in PATIENT.items():  # the page shows the defaults, which are too short for a busy machine
+        monkeypatch.setitem(BaseFlows.__init__.__kwdefaults__, option, value)
     with service(tmp_path / "journal.db") as server:
         doctest_namespace.update(url=server.url, key=server.key)
         yield

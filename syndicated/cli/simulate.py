@@ -24,15 +24,16 @@ from syndicated.types import Array
 if TYPE_CHECKING:
     from syndicated.client import AsyncClient
 
-KEY, URL = "SYNDICATED_KEY", "SYNDICATED_URL"
-HERE = "http://127.0.0.1:8000"
-CLEAR = "\r\x1b[K"  # what empties the line of a terminal
-MOST_ROUNDS, MOST_AT_ONCE = 1_000_000, 64
+KEY, URL = "SYNDICATED_KEY", "SYNDICATED_URL"  # environment variables
+DEFAULT_URL = "http://127.0.0.1:8000"
+CLEAR_LINE = "\r\x1b[K"  # empties the current line of a terminal
+MAX_ROUNDS, MAX_CONCURRENCY = 1_000_000, 64
+TIMEOUT, PATIENCE = 30.0, 120.0  # seconds: nobody waits for a simulation, so it need not give up early
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was played, and what a player who draws arms at random would expect in the same rounds."""
+    """What was earned, and what a player who draws arms uniformly would expect in the same rounds."""
 
     rounds: int = 0
     reward: float = 0.0
@@ -57,18 +58,20 @@ class Tally:
 def add_command(commands: Any) -> None:
     """Add `simulate`."""
     play = commands.add_parser("simulate", help="play a simulated world against a running service")
-    play.add_argument("--url", default=os.environ.get(URL, HERE), help=f"of the service (default: {URL}, or {HERE})")
+    play.add_argument(
+        "--url", default=os.environ.get(URL, DEFAULT_URL), help=f"of the service (default: {URL}, or {DEFAULT_URL})"
+    )
     play.add_argument("--key", default=os.environ.get(KEY), help=f"a key with the scope admin (default: {KEY})")
-    play.add_argument("--bandit", metavar="NAME", help="made if there is none (default: simulated-ENVIRONMENT)")
+    play.add_argument("--bandit", metavar="NAME", help="created if there is none (default: simulated-ENVIRONMENT)")
     play.add_argument("--environment", default="Linear")
     play.add_argument("--arms", type=int, help="in a round (default: as many as the environment has)")
     play.add_argument("--policy", default="LinUCB", help="of a new bandit")
     play.add_argument("--tuner", default="Consensus", help="of a new bandit")
-    play.add_argument("--log", choices=["chosen", "all"], help="whose features it logs; `evaluate` needs those of all")
-    play.add_argument("--floor", type=float, help="the share of its decisions that play any arm")
+    play.add_argument("--log", choices=["chosen", "all"], help="the arms whose features it logs; `evaluate` needs all")
+    play.add_argument("--floor", type=float, help="the share of decisions that play a random arm")
     play.add_argument("--rounds", type=int, default=1000, help="default 1000")
     play.add_argument("--delay", type=int, default=0, help="after how many rounds a reward is sent (default 0)")
-    play.add_argument("--concurrency", type=int, default=1, help="rounds that are played at once (default 1)")
+    play.add_argument("--concurrency", type=int, default=1, help="rounds that are played at the same time (default 1)")
     play.add_argument("--seed", type=int, default=1, help="of the world (default 1)")
     play.set_defaults(command=run)
 
@@ -77,9 +80,9 @@ def run(options: argparse.Namespace) -> None:
     """Play, and print what was earned."""
     if not options.key:
         raise InputError(f"--key or {KEY} must be a key of the service; got none")
-    rounds = _at_most("--rounds", check_count("--rounds", options.rounds), MOST_ROUNDS)
+    rounds = _at_most("--rounds", check_count("--rounds", options.rounds), MAX_ROUNDS)
     check_count("--delay", options.delay, low=0)
-    _at_most("--concurrency", check_count("--concurrency", options.concurrency), MOST_AT_ONCE)
+    _at_most("--concurrency", check_count("--concurrency", options.concurrency), MAX_CONCURRENCY)
     arms = {} if options.arms is None else {"arms": options.arms}
     world = build(ENVIRONMENTS, {"name": options.environment, **arms})
     name = options.bandit or f"simulated-{type(world).__name__.lower()}"
@@ -101,9 +104,9 @@ async def _simulate(options: argparse.Namespace, world: Environment, name: str, 
         "policy": {"name": find(POLICIES, options.policy).__name__},
         "tuner": {"name": find(TUNERS, options.tuner).__name__},
     }
-    async with AsyncClient(options.url, options.key) as client:
+    async with AsyncClient(options.url, options.key, timeout=TIMEOUT, patience=PATIENCE) as client:
         try:
-            await _make(client, name, wanted, agent)
+            await _ensure_bandit(client, name, wanted, agent)
             tally = await _play(client, name, play, world.catalogue(), options, _progress(rounds))
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
@@ -111,12 +114,12 @@ async def _simulate(options: argparse.Namespace, world: Environment, name: str, 
             raise SyndicatedError(f"{error}; --url is {options.url}") from None
         finally:
             if sys.stderr.isatty():
-                print(CLEAR, end="", file=sys.stderr, flush=True)
+                print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
         print(f"{tally.line()}\ndashboard: {client.url}/bandits/{name}")
 
 
 def _wanted(options: argparse.Namespace, world: Environment) -> dict[str, Any]:
-    """What a bandit must have to be played with, also one that is there from before."""
+    """What the bandit's spec must have, also if the bandit exists."""
     wanted: dict[str, Any] = {"features": {"kind": "vector", "dim": world.dim}}
     if options.log is not None:
         wanted["log"] = options.log
@@ -125,8 +128,8 @@ def _wanted(options: argparse.Namespace, world: Environment) -> dict[str, Any]:
     return wanted
 
 
-async def _make(client: "AsyncClient", name: str, wanted: dict[str, Any], agent: dict[str, Any]) -> None:
-    """The bandit, which may be there from before."""
+async def _ensure_bandit(client: "AsyncClient", name: str, wanted: dict[str, Any], agent: dict[str, Any]) -> None:
+    """Create the bandit, or check the one that exists."""
     from syndicated.client import Missing
 
     try:
@@ -147,16 +150,16 @@ async def _play(
     options: argparse.Namespace,
     show: Callable[[Tally], None],
 ) -> Tally:
-    """Play these rounds, some at once; a reward is sent when so many later decisions have been made."""
+    """Play the rounds, some at the same time. A reward is sent after `options.delay` later decisions."""
     tally, late = Tally(), deque[tuple[str, float]]()
 
-    async def some() -> None:
+    async def play_rounds() -> None:
         for round_ in play:
             ids = [str(arm) for arm in (range(len(round_.arms)) if catalogue is None else round_.arms.tolist())]
             table = np.asarray(round_.arms) if catalogue is None else catalogue[round_.arms]
             answer = await client.decide(name, table, ids=ids)
             if answer.decision_id is None:
-                raise SyndicatedError(f"the service does not answer any more, after {tally.rounds} rounds")
+                raise SyndicatedError(f"the service stopped answering after {tally.rounds} rounds")
             arm = ids.index(answer.arm)
             tally.add(round_, arm)
             show(tally)
@@ -166,17 +169,17 @@ async def _play(
 
     async with asyncio.TaskGroup() as group:
         for _ in range(options.concurrency):
-            group.create_task(some())
+            group.create_task(play_rounds())
     for decision_id, reward in late:
         await client.reward_now(name, decision_id, reward)
     return tally
 
 
 def _progress(rounds: int) -> Callable[[Tally], None]:
-    """Ten lines in all; on a terminal one line that is written over, a hundred times."""
+    """Prints ten lines in all; on a terminal, one line that is rewritten a hundred times."""
     terminal = sys.stderr.isatty()
     every = max(1, rounds // (100 if terminal else 10))
-    start, end = (CLEAR, "") if terminal else ("", "\n")
+    start, end = (CLEAR_LINE, "") if terminal else ("", "\n")
 
     def show(tally: Tally) -> None:
         if tally.rounds % every == 0:

@@ -1,5 +1,7 @@
-"""The Python client of a service, blocking and asynchronous: calls that are repeated safely, a default arm when the
-service is away, and rewards that wait until they have arrived.
+"""Python clients of the service, blocking and asynchronous.
+
+Calls are retried safely, a default arm is played while the service is unavailable, and rewards are queued until they
+have arrived.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The two clients: how flows are run, and who sends the rewards that wait."""
+"""The two clients: one runs flows with blocking I/O and sends rewards from a thread, one with asyncio and a task."""
 
 import asyncio
 import atexit
@@ -13,8 +13,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 import httpx
 
-from syndicated.client._calls import Answer, Calls, Reward
-from syndicated.client._flows import Came, Flow, Send
+from syndicated.client._calls import Answer, Flows, QueuedReward
+from syndicated.client._flows import Flow, Outcome, Request
 from syndicated.client.errors import Refused
 from syndicated.errors import InputError
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class Options(TypedDict, total=False):
-    """What both clients may be told, with its default.
+    """Options of both clients, with their defaults.
 
     timeout    seconds that one try may take (2)
     retries    further tries of a call (3)
     patience   seconds that a call may take with all its tries, and the last flush (10)
-    default    the arm to play without a service, where it is among the request's arms; otherwise it is the first
-    buffer     rewards that may wait; if there are more, the oldest are dropped (10,000)
-    clock      gives seconds
+    default    the arm to play while the service is unavailable, if the request has it; or else its first arm
+    buffer     rewards that may wait; beyond that the oldest are dropped (10,000)
+    clock      a function that returns seconds (time.monotonic)
     """
 
     timeout: float
@@ -42,64 +42,64 @@ class Options(TypedDict, total=False):
 
 
 class _Common:
-    """What both clients show."""
+    """What both clients have in common."""
 
     def __init__(self, url: str, key: str, options: Options) -> None:
-        self._calls = Calls(url, key, **options)
+        self._flows = Flows(url, key, **options)
         self._open = True
 
     @property
     def url(self) -> str:
         """The address of the service."""
-        return self._calls.url
+        return self._flows.url
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many calls were repeated, default arms played and their rewards dropped; rewards sent, refused, lost."""
-        return dict(self._calls.counts)
+        """Counts: retries, defaults (played), unrewarded (their rewards), and rewards sent, refused and dropped."""
+        return dict(self._flows.counts)
 
     @property
     def waiting(self) -> int:
-        """How many rewards wait to be sent."""
-        return self._calls.waiting
+        """The number of rewards that wait to be sent."""
+        return self._flows.waiting
 
     @property
-    def refused(self) -> list[tuple[Reward, Refused]]:
-        """The last rewards that the service refused, and why."""
-        return list(self._calls.refused)
+    def refused(self) -> list[tuple[QueuedReward, Refused]]:
+        """The last rewards that the service refused, each with its error."""
+        return list(self._flows.refused)
 
     def _queue(self, bandit: str, decision: Answer | str, reward: float, event_id: str | None) -> None:
         if not self._open:
-            raise InputError("a client must be open to take a reward; this one was closed")
-        self._calls.queue(bandit, decision, reward, event_id)
+            raise InputError("a client must be open to take a reward; this one is closed")
+        self._flows.queue(bandit, decision, reward, event_id)
 
 
-def _blocking(verb: Callable[Concatenate[Calls, P], Flow[T]]) -> Callable[Concatenate["Client", P], T]:
-    """A verb of the client that blocks."""
+def _blocking(verb: Callable[Concatenate[Flows, P], Flow[T]]) -> Callable[Concatenate["Client", P], T]:
+    """A flow as a method of the blocking client."""
 
     @wraps(verb)
     def call(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return client._run(verb(client._calls, *args, **kwargs))
+        return client._run(verb(client._flows, *args, **kwargs))
 
     _sign(call, verb)
     return call
 
 
 def _awaited(
-    verb: Callable[Concatenate[Calls, P], Flow[T]],
+    verb: Callable[Concatenate[Flows, P], Flow[T]],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
-    """A verb of the client that is awaited."""
+    """A flow as a method of the asynchronous client."""
 
     @wraps(verb)
     async def call(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await client._run(verb(client._calls, *args, **kwargs))
+        return await client._run(verb(client._flows, *args, **kwargs))
 
     _sign(call, verb)
     return call
 
 
 def _sign(call: Callable[..., object], verb: Callable[..., object]) -> None:
-    """Let `help` and others who look see what a verb gives, instead of the flow that leads there."""
+    """Show `help` and type checkers at run time the result of the call instead of its flow."""
     signature = inspect.signature(verb)
     gives = get_args(signature.return_annotation)[-1]
     gives = None if gives is NoneType else gives
@@ -108,7 +108,7 @@ def _sign(call: Callable[..., object], verb: Callable[..., object]) -> None:
 
 
 class Client(_Common):
-    """The service for code that blocks; any number of threads may share one."""
+    """A client for blocking code. Any number of threads may share one."""
 
     def __init__(
         self,
@@ -120,37 +120,37 @@ class Client(_Common):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(url, key, options)
-        self._http = httpx.Client(base_url=self._calls.url, headers=self._calls.headers, transport=transport)
+        self._http = httpx.Client(base_url=self._flows.url, headers=self._flows.headers, transport=transport)
         self._closing, self._queued, self._sending = threading.Event(), threading.Event(), threading.Lock()
         self._sleep = sleep or self._closing.wait
         self._thread: threading.Thread | None = None
 
-    decide = _blocking(Calls.decide)
-    activate = _blocking(Calls.activate)
-    reward_now = _blocking(Calls.reward_now)
-    create = _blocking(Calls.create)
-    update = _blocking(Calls.update)
-    get = _blocking(Calls.get)
-    list = _blocking(Calls.list)
-    retire = _blocking(Calls.retire)
-    arms = _blocking(Calls.arms)
-    put_arms = _blocking(Calls.put_arms)
-    drop_arm = _blocking(Calls.drop_arm)
-    decision = _blocking(Calls.decision)
-    export = _blocking(Calls.export)
-    models = _blocking(Calls.models)
-    keep_model = _blocking(Calls.keep_model)
-    model = _blocking(Calls.model)
-    load_model = _blocking(Calls.load_model)
-    restore_model = _blocking(Calls.restore_model)
-    keys = _blocking(Calls.keys)
-    create_key = _blocking(Calls.create_key)
-    revoke_key = _blocking(Calls.revoke_key)
+    decide = _blocking(Flows.decide)
+    activate = _blocking(Flows.activate)
+    reward_now = _blocking(Flows.reward_now)
+    create = _blocking(Flows.create)
+    update = _blocking(Flows.update)
+    get = _blocking(Flows.get)
+    list = _blocking(Flows.list)
+    retire = _blocking(Flows.retire)
+    arms = _blocking(Flows.arms)
+    put_arms = _blocking(Flows.put_arms)
+    drop_arm = _blocking(Flows.drop_arm)
+    decision = _blocking(Flows.decision)
+    export = _blocking(Flows.export)
+    models = _blocking(Flows.models)
+    keep_model = _blocking(Flows.keep_model)
+    model = _blocking(Flows.model)
+    load_model = _blocking(Flows.load_model)
+    restore_model = _blocking(Flows.restore_model)
+    keys = _blocking(Flows.keys)
+    create_key = _blocking(Flows.create_key)
+    revoke_key = _blocking(Flows.revoke_key)
 
     def reward(self, bandit: str, decision: Answer | str, reward: float, event_id: str | None = None) -> None:
-        """Queue a reward and return; it is sent in the background, in its order, until it has arrived."""
+        """Queue a reward and return. It is sent in the background, in order, and again until it has arrived."""
         self._queue(bandit, decision, reward, event_id)
-        with self._calls.lock:
+        with self._flows.lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._work, name="rewards", daemon=True)
                 self._thread.start()
@@ -158,17 +158,17 @@ class Client(_Common):
         self._queued.set()
 
     def flush(self, timeout: float | None = None) -> int:
-        """Send what waits, for so many seconds at most (`patience`); how many rewards still wait."""
-        begun, seconds = self._calls.clock(), self._calls.patience if timeout is None else timeout
+        """Send the queued rewards, for at most `timeout` seconds (default: `patience`). Returns how many are left."""
+        begun, seconds = self._flows.clock(), self._flows.patience if timeout is None else timeout
         if not self._sending.acquire(timeout=max(0.0, seconds)):
             return self.waiting
         try:
-            return self._run(self._calls.flush(seconds - (self._calls.clock() - begun)))
+            return self._run(self._flows.flush(seconds - (self._flows.clock() - begun)))
         finally:
             self._sending.release()
 
     def close(self) -> None:
-        """Send what waits, and end; what could not be sent is lost, counted and logged."""
+        """Send the queued rewards and close. Rewards that could not be sent are lost, counted and logged."""
         if self._open:
             self._open = False
             atexit.unregister(self.close)
@@ -177,7 +177,7 @@ class Client(_Common):
             self._queued.set()
             if self._thread is not None:
                 self._thread.join()
-            self._calls.give_up()
+            self._flows.drop_waiting()
             self._http.close()
 
     def __enter__(self) -> Self:
@@ -192,16 +192,16 @@ class Client(_Common):
             self._queued.clear()
             while self.waiting and not self._closing.is_set():
                 with self._sending:
-                    pause = self._run(self._calls.deliver())
-                if pause:
-                    self._sleep(pause)
+                    wait = self._run(self._flows.deliver())
+                if wait:
+                    self._sleep(wait)
 
     def _run(self, flow: Flow[T]) -> T:
         return _drive(flow, self._http, self._sleep)
 
 
 class AsyncClient(_Common):
-    """The service for code that awaits; one client belongs to one event loop."""
+    """A client for asyncio. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -213,34 +213,34 @@ class AsyncClient(_Common):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(url, key, options)
-        self._http = httpx.AsyncClient(base_url=self._calls.url, headers=self._calls.headers, transport=transport)
+        self._http = httpx.AsyncClient(base_url=self._flows.url, headers=self._flows.headers, transport=transport)
         self._sending, self._sleep = asyncio.Lock(), sleep
         self._task: asyncio.Task[None] | None = None
 
-    decide = _awaited(Calls.decide)
-    activate = _awaited(Calls.activate)
-    reward_now = _awaited(Calls.reward_now)
-    create = _awaited(Calls.create)
-    update = _awaited(Calls.update)
-    get = _awaited(Calls.get)
-    list = _awaited(Calls.list)
-    retire = _awaited(Calls.retire)
-    arms = _awaited(Calls.arms)
-    put_arms = _awaited(Calls.put_arms)
-    drop_arm = _awaited(Calls.drop_arm)
-    decision = _awaited(Calls.decision)
-    export = _awaited(Calls.export)
-    models = _awaited(Calls.models)
-    keep_model = _awaited(Calls.keep_model)
-    model = _awaited(Calls.model)
-    load_model = _awaited(Calls.load_model)
-    restore_model = _awaited(Calls.restore_model)
-    keys = _awaited(Calls.keys)
-    create_key = _awaited(Calls.create_key)
-    revoke_key = _awaited(Calls.revoke_key)
+    decide = _awaited(Flows.decide)
+    activate = _awaited(Flows.activate)
+    reward_now = _awaited(Flows.reward_now)
+    create = _awaited(Flows.create)
+    update = _awaited(Flows.update)
+    get = _awaited(Flows.get)
+    list = _awaited(Flows.list)
+    retire = _awaited(Flows.retire)
+    arms = _awaited(Flows.arms)
+    put_arms = _awaited(Flows.put_arms)
+    drop_arm = _awaited(Flows.drop_arm)
+    decision = _awaited(Flows.decision)
+    export = _awaited(Flows.export)
+    models = _awaited(Flows.models)
+    keep_model = _awaited(Flows.keep_model)
+    model = _awaited(Flows.model)
+    load_model = _awaited(Flows.load_model)
+    restore_model = _awaited(Flows.restore_model)
+    keys = _awaited(Flows.keys)
+    create_key = _awaited(Flows.create_key)
+    revoke_key = _awaited(Flows.revoke_key)
 
     async def reward(self, bandit: str, decision: Answer | str, reward: float, event_id: str | None = None) -> None:
-        """Queue a reward and return; it is sent in the background, in its order, until it has arrived."""
+        """Queue a reward and return. It is sent in the background, in order, and again until it has arrived."""
         self._queue(bandit, decision, reward, event_id)
         if self._task is None:
             atexit.register(self._send_at_exit)
@@ -248,20 +248,20 @@ class AsyncClient(_Common):
             self._task = asyncio.create_task(self._work())
 
     async def flush(self, timeout: float | None = None) -> int:
-        """Send what waits, for so many seconds at most (`patience`); how many rewards still wait."""
-        begun, seconds = self._calls.clock(), self._calls.patience if timeout is None else timeout
+        """Send the queued rewards, for at most `timeout` seconds (default: `patience`). Returns how many are left."""
+        begun, seconds = self._flows.clock(), self._flows.patience if timeout is None else timeout
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._sending.acquire()
         except TimeoutError:
             return self.waiting
         try:
-            return await self._run(self._calls.flush(seconds - (self._calls.clock() - begun)))
+            return await self._run(self._flows.flush(seconds - (self._flows.clock() - begun)))
         finally:
             self._sending.release()
 
     async def close(self) -> None:
-        """Send what waits, and end; what could not be sent is lost, counted and logged."""
+        """Send the queued rewards and close. Rewards that could not be sent are lost, counted and logged."""
         if self._open:
             self._open = False
             await self.flush()
@@ -270,7 +270,7 @@ class AsyncClient(_Common):
                 self._task.cancel()
                 with suppress(asyncio.CancelledError):
                     await self._task
-            self._calls.give_up()
+            self._flows.drop_waiting()
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -284,56 +284,56 @@ class AsyncClient(_Common):
     async def _work(self) -> None:
         while self.waiting:
             async with self._sending:
-                pause = await self._run(self._calls.deliver())
-            if pause:
-                await self._sleep(pause)
+                wait = await self._run(self._flows.deliver())
+            if wait:
+                await self._sleep(wait)
 
     async def _run(self, flow: Flow[T]) -> T:
-        came: Came = None
+        outcome: Outcome = None
         while True:
             try:
-                step = flow.send(came)
+                step = flow.send(outcome)
             except StopIteration as end:
                 result: T = end.value
                 return result
-            came = None
-            if isinstance(step, Send):
+            outcome = None
+            if isinstance(step, Request):
                 try:
-                    came = await self._http.request(**_arguments(step))
+                    outcome = await self._http.request(**_arguments(step))
                 except httpx.RequestError as error:
-                    came = error
+                    outcome = error
             else:
                 await self._sleep(step)
 
     def _send_at_exit(self) -> None:
-        """Send what waits when there is no event loop any more."""
-        with httpx.Client(base_url=self._calls.url, headers=self._calls.headers) as http:
-            _drive(self._calls.flush(self._calls.patience), http, time.sleep)
-        self._calls.give_up()
+        """Send the queued rewards when there is no event loop any more."""
+        with httpx.Client(base_url=self._flows.url, headers=self._flows.headers) as http:
+            _drive(self._flows.flush(self._flows.patience), http, time.sleep)
+        self._flows.drop_waiting()
 
 
 def _drive(flow: Flow[T], http: httpx.Client, sleep: Callable[[float], object]) -> T:
-    """Run a flow to its end."""
-    came: Came = None
+    """Run a flow to its end with blocking I/O."""
+    outcome: Outcome = None
     while True:
         try:
-            step = flow.send(came)
+            step = flow.send(outcome)
         except StopIteration as end:
             result: T = end.value
             return result
-        came = None
-        if isinstance(step, Send):
+        outcome = None
+        if isinstance(step, Request):
             try:
-                came = http.request(**_arguments(step))
+                outcome = http.request(**_arguments(step))
             except httpx.RequestError as error:
-                came = error
+                outcome = error
         else:
             sleep(step)
 
 
-def _arguments(send: Send) -> dict[str, Any]:
-    """A request as httpx takes it."""
-    arguments: dict[str, Any] = {"method": send.method, "url": send.path, "timeout": send.timeout}
-    if send.content:
-        arguments |= {"content": send.content, "headers": {"content-type": send.type}}
+def _arguments(request: Request) -> dict[str, Any]:
+    """The arguments of a request for httpx."""
+    arguments: dict[str, Any] = {"method": request.method, "url": request.path, "timeout": request.timeout}
+    if request.content:
+        arguments |= {"content": request.content, "headers": {"content-type": request.type}}
     return arguments

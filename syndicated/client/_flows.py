@@ -1,7 +1,8 @@
-"""One call: how often it is sent, how long it waits, and what its reply means. Nothing here sends anything.
+"""One call as a flow: how often it is sent, how long it waits, and what its reply means. Nothing here does I/O.
 
-A flow is a generator. It yields a request to send or a number of seconds to wait, is given the response or the error
-that came instead, and returns what was asked for. Whoever runs flows decides how to send and how to wait.
+A flow is a generator. It yields a request to send, or a number of seconds to wait; it is sent the response or the error
+of a request; and it returns the result of the call. The two clients in `_drivers.py` run the same flows, one with
+blocking I/O and one with asyncio.
 """
 
 import email.utils
@@ -21,17 +22,17 @@ from syndicated._validation import check_count, check_number, shorten
 from syndicated.client.errors import BY_STATUS, Broken, Invalid, Unavailable
 from syndicated.errors import InputError
 
-AWAY = (429, 502, 503, 504)  # the service, or the proxy before it, asks for another try
-UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # errors after which nothing has arrived
-FIRST, LONGEST = 0.1, 30.0  # seconds: the first pause before another try, and the longest
-HOUR = 3600.0  # seconds that a service may ask for before another try
-SHORTEST = 0.05  # seconds that a request is given at least
+RETRY_STATUSES = (429, 502, 503, 504)  # the service, or a proxy in front of it, asks for another try
+UNSENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the request has not arrived
+FIRST_PAUSE, MAX_PAUSE = 0.1, 30.0  # seconds between two tries
+MAX_RETRY_AFTER = 3600.0  # seconds; a Retry-After of more counts as this
+MIN_TIMEOUT = 0.05  # seconds that every try has, also at the end of the patience
 
 T = TypeVar("T")
 
 
-class Send(NamedTuple):
-    """A request; `repeatable` if it may arrive twice."""
+class Request(NamedTuple):
+    """A request. It is `repeatable` if it does no harm when it arrives twice."""
 
     method: str
     path: str
@@ -41,13 +42,13 @@ class Send(NamedTuple):
     timeout: float = 0.0
 
 
-Came = httpx.Response | httpx.RequestError | None
-Flow = Generator[Send | float, Came, T]
+Outcome = httpx.Response | httpx.RequestError | None
+Flow = Generator[Request | float, Outcome, T]
 Rows = list[dict[str, Any]]
 
 
-class Wire:
-    """Where the service is, and how patient its caller."""
+class BaseFlows:
+    """What all flows share: the address and key of the service, retries, patience, and counts."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Wire:
         if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key:
             raise InputError("key must be the text of a key, syn_...; got something else")
         self.url, self.headers = url.rstrip("/").removesuffix("/v1"), {"authorization": f"Bearer {key}"}
-        self.timeout = check_number("timeout", timeout, low=SHORTEST)
+        self.timeout = check_number("timeout", timeout, low=MIN_TIMEOUT)
         self.retries = check_count("retries", retries, low=0)
         self.patience = check_number("patience", patience, low=0.0)
         self.clock = clock
@@ -73,25 +74,25 @@ class Wire:
 
     def _json(self, method: str, path: str, body: Any = None, *, repeatable: bool = True) -> Flow[dict[str, Any]]:
         content = b"" if body is None else encode(body)
-        response = yield from self._ask(Send(method, path, content, repeatable=repeatable))
+        response = yield from self._ask(Request(method, path, content, repeatable=repeatable))
         return decode(response, dict[str, Any])
 
     def _rows(self, path: str) -> Flow[Rows]:
-        response = yield from self._ask(Send("GET", path))
+        response = yield from self._ask(Request("GET", path))
         return decode(response, Rows)
 
-    def _ask(self, send: Send, until: float | None = None, retries: int | None = None) -> Flow[httpx.Response]:
-        """Send until there is an answer; so often, and until the clock says so."""
+    def _ask(self, request: Request, until: float | None = None, retries: int | None = None) -> Flow[httpx.Response]:
+        """Send a request until there is an answer, with at most so many retries, and until the clock reads `until`."""
         until = self.clock() + self.patience if until is None else until
         most = self.retries if retries is None else retries
         tries = 0
         while True:
-            came = yield send._replace(timeout=max(SHORTEST, min(self.timeout, until - self.clock())))
-            if isinstance(came, httpx.Response) and came.status_code not in AWAY:
-                return _checked(came)
-            wait = max(pause(tries), _retry_after(came))
-            if tries == most or self.clock() + wait >= until or not (send.repeatable or _unsent(came)):
-                raise Unavailable(_reason(came), wait)
+            outcome = yield request._replace(timeout=max(MIN_TIMEOUT, min(self.timeout, until - self.clock())))
+            if isinstance(outcome, httpx.Response) and outcome.status_code not in RETRY_STATUSES:
+                return _raise_for_problem(outcome)
+            wait = max(backoff(tries), _retry_after(outcome))
+            if tries == most or self.clock() + wait >= until or not (request.repeatable or _unsent(outcome)):
+                raise Unavailable(_reason(outcome), wait)
             tries += 1
             self._count("retries")
             yield wait
@@ -101,31 +102,31 @@ class Wire:
             self.counts[what] += 1
 
 
-def pause(tries: int) -> float:
-    """Seconds before the next try: twice as long each time, and not the same for all clients."""
-    return min(LONGEST, FIRST * 2.0 ** min(tries, 30)) * random.uniform(0.5, 1.0)
+def backoff(tries: int) -> float:
+    """Seconds before the next try: twice as many each time, and random, so that clients do not all return at once."""
+    return min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(tries, 30)) * random.uniform(0.5, 1.0)
 
 
-def part(text: str) -> str:
-    """A name or an id as a part of an address."""
+def path_segment(text: str) -> str:
+    """A name or an id as a segment of a path."""
     if not isinstance(text, str) or text in ("", ".", ".."):
-        raise InputError(f"a name or id must be a text that an address can hold; got {shorten(text)}")
+        raise InputError(f"a name or id must be a text that fits into a path; got {shorten(text)}")
     return quote(text, safe="")
 
 
-def of_bandit(name: str) -> str:
-    """The address of a bandit."""
-    return f"/v1/bandits/{part(name)}"
+def bandit_path(name: str) -> str:
+    """The path of a bandit."""
+    return f"/v1/bandits/{path_segment(name)}"
 
 
 def encode(thing: Any) -> bytes:
-    """As JSON, which has no word for a number that is not finite: such a one is refused, not sent as null."""
+    """A body as JSON. Numbers that are not finite are refused: JSON has none, and msgspec would write null."""
     try:
-        text = msgspec.json.encode(thing, enc_hook=plain)
+        text = msgspec.json.encode(thing, enc_hook=to_builtins)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"a request must be what JSON can say; {error}") from None
+        raise InputError(f"a request must be valid as JSON; {error}") from None
     if b"null" in text:
-        _check_finite(msgspec.to_builtins(thing, enc_hook=plain), "")
+        _check_finite(msgspec.to_builtins(thing, enc_hook=to_builtins), "")
     return text
 
 
@@ -140,24 +141,26 @@ def _check_finite(thing: Any, path: str) -> None:
             _check_finite(value, f"{path}[{place}]")
 
 
-def plain(thing: Any) -> Any:
-    """NumPy's numbers and arrays as Python's."""
+def to_builtins(thing: Any) -> Any:
+    """NumPy's numbers and arrays as Python's own."""
     if isinstance(thing, np.generic | np.ndarray):
         return thing.tolist()
     raise TypeError(f"got {shorten(thing)}")
 
 
 def decode(response: httpx.Response, kind: type[T], text: bytes | None = None) -> T:
-    """What a response says, or a part of it."""
+    """The body of a response, or a part of it (`text`), as a type."""
     text = response.content if text is None else text
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Broken(response.status_code, "not-a-reply", f"the service's reply is not one: {shorten(text)}") from None
+        raise Broken(
+            response.status_code, "not-a-reply", f"the reply is not one of this service: {shorten(text)}"
+        ) from None
 
 
-def _checked(response: httpx.Response) -> httpx.Response:
-    """A response that is not a problem."""
+def _raise_for_problem(response: httpx.Response) -> httpx.Response:
+    """The response, if it is not a problem."""
     status = response.status_code
     if 200 <= status < 300:
         return response
@@ -165,33 +168,33 @@ def _checked(response: httpx.Response) -> httpx.Response:
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:
-    """The kind and the detail of a problem document, or of what came instead of one."""
+    """The kind and the detail of a problem document, or of another body."""
     try:
         document = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         document = {}
     kind = str(document.get("type", "")).rpartition("#problem-")[2]
-    return kind or "unknown", str(document.get("detail") or response.reason_phrase or "no reason was given")
+    return kind or "unknown", str(document.get("detail") or response.reason_phrase or "no reason given")
 
 
-def _reason(came: Came) -> str:
-    if isinstance(came, httpx.Response):
-        return f"{_problem(came)[1]} ({came.status_code})"
-    return str(came) or type(came).__name__
+def _reason(outcome: Outcome) -> str:
+    if isinstance(outcome, httpx.Response):
+        return f"{_problem(outcome)[1]} ({outcome.status_code})"
+    return str(outcome) or type(outcome).__name__
 
 
-def _unsent(came: Came) -> bool:
-    """Whether the request certainly did nothing."""
-    if isinstance(came, httpx.Response):
-        return came.status_code in (429, 503)
-    return isinstance(came, UNSENT)
+def _unsent(outcome: Outcome) -> bool:
+    """Whether the request has certainly not been carried out."""
+    if isinstance(outcome, httpx.Response):
+        return outcome.status_code in (429, 503)
+    return isinstance(outcome, UNSENT_ERRORS)
 
 
-def _retry_after(came: Came) -> float:
-    """The seconds that a response asks to wait, as a number or as a date; 0 if it does not."""
-    text = came.headers.get("retry-after", "") if isinstance(came, httpx.Response) else ""
+def _retry_after(outcome: Outcome) -> float:
+    """The seconds that a response asks to wait, from a number or a date; 0 if it does not ask."""
+    text = outcome.headers.get("retry-after", "") if isinstance(outcome, httpx.Response) else ""
     try:
         seconds = float(text) if text.isdecimal() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
     except (ValueError, OverflowError):
         return 0.0
-    return min(max(0.0, seconds), HOUR)
+    return min(max(0.0, seconds), MAX_RETRY_AFTER)

@@ -1,24 +1,24 @@
-"""What can go wrong with a call.
+"""The errors of the clients.
 
 ClientError
-├── Unavailable    the service did not answer, or could not now, as often and as long as was agreed
-└── Refused        it answered with a problem: `status`, `kind` and `detail`
-    ├── Denied     401 and 403: no valid key, or not for this
-    ├── Missing    404: there is no such bandit, decision, arm, model or key
-    ├── Conflict   409: it was said otherwise before, or is retired
-    ├── Invalid    any other 4xx: the request is not what it must be
-    └── Broken     the service failed, or something else answers at its address
+├── Unavailable    no answer within the retries and the patience of the client
+└── Refused        the service answered with a problem: `status`, `kind` and `detail`
+    ├── Denied     401, 403: no valid key, or the key lacks the scope
+    ├── Missing    404: no such bandit, decision, arm, model or key
+    ├── Conflict   409: contradicts an earlier request, or the bandit is retired
+    ├── Invalid    any other 4xx: the request is not valid
+    └── Broken     the service failed, or another program answers at its address
 """
 
 from syndicated.errors import SyndicatedError
 
 
 class ClientError(SyndicatedError):
-    """The root of the clients' errors."""
+    """The base of the clients' errors."""
 
 
 class Unavailable(ClientError):
-    """The service stays away; `wait` is how many seconds to leave it alone."""
+    """The service is unavailable. `wait` is how many seconds to wait before the next try."""
 
     def __init__(self, reason: str, wait: float) -> None:
         super().__init__(f"the service is not available: {reason}")
@@ -26,7 +26,7 @@ class Unavailable(ClientError):
 
 
 class Refused(ClientError):
-    """The service's answer is a problem."""
+    """The service answered with a problem."""
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(f"{detail} ({status} {kind})")
@@ -34,23 +34,23 @@ class Refused(ClientError):
 
 
 class Denied(Refused):
-    """No valid key, or not for this."""
+    """No valid key, or the key lacks the scope."""
 
 
 class Missing(Refused):
-    """There is no such thing."""
+    """Not found."""
 
 
 class Conflict(Refused):
-    """It was said otherwise before."""
+    """Contradicts an earlier request, or the bandit is retired."""
 
 
 class Invalid(Refused):
-    """The request is not what it must be."""
+    """The request is not valid."""
 
 
 class Broken(Refused):
-    """The service failed, or something else answers at its address."""
+    """The service failed, or another program answers at its address."""
 
 
 BY_STATUS = {401: Denied, 403: Denied, 404: Missing, 409: Conflict}

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from syndicated.cli import main
-from syndicated.cli.backup import backup, restore
 from syndicated.service.core.messages import Arm, Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
@@ -17,6 +16,7 @@ from syndicated.service.core.state import State
 from syndicated.service.http.auth import Gate
 from syndicated.service.http.limits import Limits
 from syndicated.store import Event, SQLite, Store, StoreError, open_store
+from syndicated.store.backup import backup, restore
 
 ARMS = [Arm("a", x=[1.0, 0.0]), Arm("b", x=[0.0, 1.0])]
 
@@ -133,7 +133,7 @@ class Torn(SQLite):
 
 
 def test_a_backup_that_fails_leaves_nothing(journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syndicated.cli.backup.open_store", lambda address, read_only: Torn(journal))
+    monkeypatch.setattr("syndicated.store.backup.open_store", lambda address, read_only: Torn(journal))
     with pytest.raises(StoreError, match="torn"):
         backup(str(journal), tmp_path / "new" / "backup.db")
     assert list((tmp_path / "new").iterdir()) == []
@@ -146,13 +146,13 @@ def test_the_commands(journal: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     with closing(open_store(str(journal))) as first, closing(open_store(str(other))) as second:
         count = first.last()
         assert _models(first) == _models(second)
-    assert capsys.readouterr().out == f"{count} events are in {file}\n{count} events of {file} are in the journal\n"
+    assert capsys.readouterr().out == f"{file} has {count} events\nthe journal has the {count} events of {file}\n"
     assert main(["backup", "--store", str(journal), str(file)]) == 2
     assert main(["restore", str(file), "--store", str(other)]) == 2
     assert main(["restore", str(tmp_path / "none.db"), "--store", str(other)]) == 2
     assert main(["backup", "--store", str(tmp_path / "none.db"), str(tmp_path / "more.db")]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"syndicated: a backup must go into a new file; there is a {file}"
+    assert lines[0] == f"syndicated: a backup must go into a new file; {file} exists"
     assert lines[1] == f"syndicated: a copy must go into an empty journal; got one with {count} events"
     assert lines[2] == f"syndicated: a backup must be a file; there is no {tmp_path / 'none.db'}"
     assert lines[3] == f"syndicated: a backup must be of a journal; there is no file {tmp_path / 'none.db'}"

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.live_service import Service, free_port, service
+from support.live_service import PATIENT, Service, free_port, service
 
 from syndicated.cli import main, simulate
-from syndicated.client import Client
-from syndicated.client import _flows as wire
+from syndicated.client import Client, _flows
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def _simulate(server: Service, options: str = "") -> int:
 
 
 def _counts(server: Service, bandit: str) -> tuple[int, int]:
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
         found = client.get(bandit)
     return found["decisions"], found["rewards"]
 
@@ -89,7 +88,7 @@ def test_clicks(server: Service) -> None:
     ],
 )
 def test_bad_options(server: Service, options: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
         if "narrow" not in [bandit["name"] for bandit in client.list()]:
             client.create("narrow", {"features": {"kind": "vector", "dim": 3}})
             client.create("wide", {"features": {"kind": "vector", "dim": 10}})
@@ -99,7 +98,7 @@ def test_bad_options(server: Service, options: str, message: str, capsys: pytest
 
 def test_an_unknown_tuner_makes_no_bandit(server: Service) -> None:
     assert _simulate(server, "--bandit none --tuner Nobody") == 2
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
         assert "none" not in [bandit["name"] for bandit in client.list()]
 
 
@@ -121,7 +120,7 @@ def test_what_was_played_can_be_evaluated(server: Service, tmp_path: Path, capsy
     options = "--bandit judged --arms 4 --rounds 40 --log all --floor 0.5"
     assert _simulate(server, options) == _simulate(server, options) == 0
     headers = {"authorization": f"Bearer {server.key}"}
-    log = httpx.get(f"{server.url}/v1/bandits/judged/log", headers=headers)
+    log = httpx.get(f"{server.url}/v1/bandits/judged/log", headers=headers, timeout=300)
     assert json.loads(log.text.splitlines()[0])["count"] == 4
     (tmp_path / "log.jsonl").write_bytes(log.content)
     assert main(["evaluate", str(tmp_path / "log.jsonl"), "--tuner", "Theory"]) == 0
@@ -134,7 +133,7 @@ def test_a_terminal_has_the_last_line_once(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert _simulate(server, "--bandit seen --rounds 3") == 0
     printed = capsys.readouterr()
-    first, *shown, last = printed.err.split(simulate.CLEAR)
+    first, *shown, last = printed.err.split(simulate.CLEAR_LINE)
     assert (first, last, len(shown)) == ("", "", 3)
     assert "\n" not in printed.err
     assert printed.out.splitlines()[0] == shown[-1]
@@ -144,8 +143,8 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
     limit = server.app.service.group_commit.limit
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(wire, "FIRST", 1e-4)
-            patch.setattr(wire, "_retry_after", lambda came: 0.0)
+            patch.setattr(_flows, "FIRST_PAUSE", 1e-4)
+            patch.setattr(_flows, "_retry_after", lambda outcome: 0.0)
             real = simulate.Tally.add
 
             def add(tally: simulate.Tally, *args: object) -> None:
@@ -156,9 +155,7 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
             assert _simulate(server, "--bandit gone --rounds 5 --delay 4") == 2
     finally:
         server.app.service.group_commit.limit = limit
-    assert (
-        capsys.readouterr().err.splitlines()[-1].startswith("syndicated: the service does not answer any more, after 1")
-    )
+    assert capsys.readouterr().err.splitlines()[-1].startswith("syndicated: the service stopped answering after 1")
 
 
 def test_what_is_not_installed_is_named_in_one_line(

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import httpx
 import numpy as np
 import pytest
-from support.live_service import Service, free_port, service
+from support.live_service import PATIENT, Service, free_port, service
 
 from syndicated.client import (
     Answer,
@@ -33,9 +33,9 @@ from syndicated.client import (
     Missing,
     Refused,
     Unavailable,
+    _flows,
 )
-from syndicated.client import _flows as wire
-from syndicated.client._calls import Calls
+from syndicated.client._calls import Flows
 from syndicated.errors import InputError
 from syndicated.features import Arm
 
@@ -120,6 +120,7 @@ class Time:
 
     async def sleep_async(self, seconds: float) -> None:
         self.sleep(seconds)
+        await asyncio.sleep(0)
 
 
 class Make(Protocol):
@@ -131,7 +132,7 @@ class Make(Protocol):
 @pytest.fixture(params=["blocking", "async"])
 def make(request: pytest.FixtureRequest, server: Service) -> Make:
     def build(line: Line | None = None, time: Time | None = None, **options: Any) -> Any:
-        options = {"url": server.url, "key": server.key, "timeout": 30, **options}
+        options = {"url": server.url, "key": server.key, **PATIENT, **options}
         if request.param == "blocking":
             if time is not None:
                 options |= {"clock": time.clock, "sleep": time.sleep}
@@ -165,7 +166,7 @@ class Both:
 
 
 def play(make_client: Callable[[], Any], scenario: Scenario) -> None:
-    """Run a scenario with a client that is closed behind it."""
+    """Run a scenario with a client, and close the client after it."""
 
     async def run() -> None:
         client = Both(make_client())
@@ -181,7 +182,7 @@ def play(make_client: Callable[[], Any], scenario: Scenario) -> None:
 def bandit(server: Service) -> str:
     """A bandit of the test's own."""
     name = f"bandit-{next(NUMBERS)}"
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
         client.create(name, VECTOR)
     return name
 
@@ -189,11 +190,11 @@ def bandit(server: Service) -> str:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that nobody notices, where the client waits by itself."""
-    monkeypatch.setattr(wire, "FIRST", 1e-4)
+    monkeypatch.setattr(_flows, "FIRST_PAUSE", 1e-4)
 
 
 def log_of(server: Service, bandit: str) -> list[dict[str, Any]]:
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
         return client.export(bandit)
 
 
@@ -277,7 +278,7 @@ def test_a_default_that_is_no_arm_of_the_request_is_not_played(make: Make) -> No
 
 def test_a_busy_service_is_asked_again_and_not_before_the_time_it_names(make: Make, bandit: str) -> None:
     line, time_ = Line(), Time()
-    date = email.utils.formatdate(time.time() + 5, usegmt=True)
+    date = email.utils.formatdate(time.time() + 3000, usegmt=True)
     line.fates.extend([problem(503, retry_after="3"), problem(429), problem(503, retry_after=date)])
 
     async def scenario(client: Both) -> None:
@@ -286,9 +287,9 @@ def test_a_busy_service_is_asked_again_and_not_before_the_time_it_names(make: Ma
         first, second, third = time_.pauses
         assert first == 3
         assert 0.1 <= second <= 0.2
-        assert 3 <= third <= 5
+        assert 1000 < third <= 3000  # less what this test has taken so far
 
-    play(lambda: make(line, time_), scenario)
+    play(lambda: make(line, time_, patience=10_000), scenario)
 
 
 @pytest.mark.parametrize("asked", ["60", "9" * 400])
@@ -303,7 +304,7 @@ def test_a_service_that_wants_to_be_left_alone_for_longer_than_one_is_patient_is
         assert time_.pauses == []
         assert (await client.decide(bandit, ARMS)).by == "agent"
 
-    play(lambda: make(line, time_), scenario)
+    play(lambda: make(line, time_, patience=50), scenario)
 
 
 def test_a_retry_after_that_says_nothing_is_not_followed(make: Make, bandit: str) -> None:
@@ -399,10 +400,10 @@ def test_a_flush_does_not_wait_longer_than_told_for_a_reward_that_is_being_sent(
 
 
 def test_a_flush_without_time_still_sends_once(server: Service, bandit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "SHORTEST", 30.0)
+    monkeypatch.setattr(_flows, "MIN_TIMEOUT", 300.0)
 
     async def run() -> None:
-        async with AsyncClient(server.url, server.key, timeout=30) as client:
+        async with AsyncClient(server.url, server.key, **PATIENT) as client:
             await client.reward(bandit, await client.decide(bandit, ARMS), 1.0)
             assert await client.flush(0) == 0
 
@@ -433,7 +434,7 @@ def test_rewards_are_sent_in_the_background(make: Make, server: Service, bandit:
             answer = await client.decide(bandit, ARMS)
             line.arrived.clear()
             await client.reward(bandit, answer, value)
-            assert await asyncio.to_thread(line.arrived.wait, 30)
+            assert await asyncio.to_thread(line.arrived.wait, 300)
 
     play(lambda: make(line), scenario)
     assert rewards_of(server, bandit) == [1.0, 0.0]
@@ -447,7 +448,7 @@ def test_the_background_tries_again_by_itself(make: Make, server: Service, bandi
         line.arrived.clear()
         line.fates.extend(["away", problem(503, retry_after="7"), "away"])
         await client.reward(bandit, answer, 1.0)
-        assert await asyncio.to_thread(line.arrived.wait, 30)
+        assert await asyncio.to_thread(line.arrived.wait, 300)
         assert len(time_.pauses) == 3
         assert time_.pauses[1] == 7
 
@@ -470,11 +471,11 @@ def test_closing_sends_what_waits(make: Make, server: Service, bandit: str) -> N
 
 
 def test_the_end_of_a_with_block_sends_what_waits(server: Service, bandit: str) -> None:
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
         client.reward(bandit, client.decide(bandit, ARMS), 1.0)
 
     async def run() -> None:
-        async with AsyncClient(server.url, server.key) as client:
+        async with AsyncClient(server.url, server.key, **PATIENT) as client:
             await client.reward(bandit, await client.decide(bandit, ARMS), 0.5)
 
     asyncio.run(run())
@@ -482,18 +483,19 @@ def test_the_end_of_a_with_block_sends_what_waits(server: Service, bandit: str) 
 
 
 def test_what_cannot_be_sent_before_the_end_is_counted_and_logged(
-    make: Make, bandit: str, caplog: pytest.LogCaptureFixture
+    make: Make, server: Service, bandit: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     line = Line()
+    line.cut = True  # from the start: a client without patience gives a real connection next to no time
+    with Client(server.url, server.key, **PATIENT) as patient:
+        answer = patient.decide(bandit, ARMS)
     client = Both(make(line, patience=0))
 
     async def run() -> None:
-        answer = await client.decide(bandit, ARMS)
-        line.cut = True
         await client.reward(bandit, answer, 1.0)
         await client.close()
         await client.close()
-        with pytest.raises(InputError, match=r"^a client must be open to take a reward; this one was closed$"):
+        with pytest.raises(InputError, match=r"^a client must be open to take a reward; this one is closed$"):
             await client.reward(bandit, answer, 1.0)
 
     asyncio.run(run())
@@ -506,7 +508,7 @@ def test_the_end_of_the_process_sends_what_waits(kind: str, server: Service, ban
     code = f"""
 import asyncio
 from syndicated.client import {kind}
-client = {kind}({server.url!r}, {server.key!r})
+client = {kind}({server.url!r}, {server.key!r}, **{PATIENT!r})
 async def main():
     answer = client.decide({bandit!r}, {ARMS!r})
     answer = await answer if {kind == "AsyncClient"} else answer
@@ -515,7 +517,7 @@ async def main():
         await queued
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert rewards_of(server, bandit) == [1.0]
 
@@ -536,7 +538,7 @@ def test_a_full_buffer_drops_the_oldest_and_says_so_once(
 
     with caplog.at_level(logging.WARNING):
         play(lambda: make(line, buffer=2), scenario)
-    assert [r.getMessage() for r in caplog.records] == ["2 rewards wait; the oldest are dropped from now on"]
+    assert [r.getMessage() for r in caplog.records] == ["2 rewards are waiting; from now on the oldest are dropped"]
     assert rewards_of(server, bandit) == [3.0, 4.0]
 
 
@@ -619,7 +621,7 @@ def test_a_service_that_fails_is_not_asked_again(make: Make, bandit: str) -> Non
     async def scenario(client: Both) -> None:
         with pytest.raises(Broken, match=r"^Internal Server Error \(500 unknown\)$"):
             await client.decide(bandit, ARMS)
-        with pytest.raises(Broken, match=r"^the service's reply is not one: b'<html>' \(200 not-a-reply\)$"):
+        with pytest.raises(Broken, match=r"^the reply is not one of this service: b'<html>' \(200 not-a-reply\)$"):
             await client.decide(bandit, ARMS)
         with pytest.raises(Broken, match="302"):
             await client.list()
@@ -720,7 +722,7 @@ def test_a_deferred_decision_is_activated(make: Make, bandit: str) -> None:
 
 
 def test_many_threads_share_a_client(server: Service, bandit: str) -> None:
-    with Client(server.url, server.key) as client:
+    with Client(server.url, server.key, **PATIENT) as client:
 
         def work() -> None:
             for _ in range(10):
@@ -754,15 +756,15 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 
 
 BAD_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
-    ("decide", ("",), {}, "a name or id must be a text that an address can hold; got ''"),
+    ("decide", ("",), {}, "a name or id must be a text that fits into a path; got ''"),
     ("decide", ("b", []), {}, "arms must be a list of at least one arm; got []"),
     ("decide", ("b", [{"x": [1.0]}]), {}, "an arm must be an id or have one; got {'x': [1.0]}"),
     ("decide", ("b", [7]), {}, "an arm must be an id or have one; got 7"),
-    ("decide", ("b", ["a"]), {"ids": ["a"]}, "ids are for arms that are a table, an array of rows; got arms ['a']"),
+    ("decide", ("b", ["a"]), {"ids": ["a"]}, "ids need arms that are a table, an array of rows; got arms ['a']"),
     ("decide", ("b", np.ones((3, 1))), {"ids": ["a"]}, "ids must be one for each of 3 rows; got 1"),
     ("decide", ("b", np.ones(3)), {}, "the arms must have shape (K, 3) with K >= 1; got shape (3,)"),
     ("decide", ("b", np.full((200, 1), np.nan)), {}, "features must be finite; arm 0, feature 0 is nan"),
-    ("decide", ("b", ["a"], {"now": len}), {}, "a request must be what JSON can say; got <built-in function len>"),
+    ("decide", ("b", ["a"], {"now": len}), {}, "a request must be valid as JSON; got <built-in function len>"),
     ("decide", ("b", [{"id": "a", "x": [1, math.nan]}]), {}, "arms[0].x[1] must be a finite number; got nan"),
     ("decide", ("b", [Arm("a", x=[-math.inf])]), {}, "arms[0].x[0] must be a finite number; got -inf"),
     ("decide", ("b", ["a"], np.array([0.0, np.inf])), {}, "context[1] must be a finite number; got inf"),
@@ -773,8 +775,8 @@ BAD_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("create", ("b", {"rewards": [0, math.inf]}), {}, "spec.rewards[1] must be a finite number; got inf"),
     ("reward", ("b", "1-a", float("nan")), {}, "reward must be finite; got nan"),
     ("reward", ("b", "1-a", "much"), {}, "reward must be a number; got 'much'"),
-    ("reward", ("b", 7, 1.0), {}, "a decision must be what decide gave, or its decision_id; got 7"),
-    ("reward", ("..", "1-a", 1.0), {}, "a name or id must be a text that an address can hold; got '..'"),
+    ("reward", ("b", 7, 1.0), {}, "a decision must be what decide returned, or its decision_id; got 7"),
+    ("reward", ("..", "1-a", 1.0), {}, "a name or id must be a text that fits into a path; got '..'"),
 ]
 
 
@@ -803,8 +805,8 @@ def test_numpy_numbers_are_numbers(make: Make, bandit: str) -> None:
 
 
 def test_both_clients_have_every_verb_with_the_same_words() -> None:
-    flows = {name for name, value in vars(Calls).items() if inspect.isgeneratorfunction(value)}
-    flows |= {name for name in vars(wire.Wire) | vars(Calls.__mro__[1]) if not name.startswith("_")}
+    flows = {name for name, value in vars(Flows).items() if inspect.isgeneratorfunction(value)}
+    flows |= {name for name in vars(_flows.BaseFlows) | vars(Flows.__mro__[1]) if not name.startswith("_")}
     verbs = {name for name in flows if not name.startswith("_")} - {"deliver"}
     for verb in verbs | {"reward", "close"}:
         blocking, awaited = getattr(Client, verb), getattr(AsyncClient, verb)
@@ -815,13 +817,13 @@ def test_both_clients_have_every_verb_with_the_same_words() -> None:
 
 @pytest.mark.parametrize(
     ("verb", "gives"),
-    [("decide", Answer), ("activate", str | None), ("list", wire.Rows), ("retire", None), ("model", bytes)],
+    [("decide", Answer), ("activate", str | None), ("list", _flows.Rows), ("retire", None), ("model", bytes)],
 )
 def test_a_signature_says_what_a_verb_gives(verb: str, gives: object) -> None:
     for client in (Client, AsyncClient):
         call = getattr(client, verb)
         assert inspect.signature(call).return_annotation == gives
-        assert [*inspect.signature(call).parameters] == [*inspect.signature(getattr(Calls, verb)).parameters]
+        assert [*inspect.signature(call).parameters] == [*inspect.signature(getattr(Flows, verb)).parameters]
         assert typing.get_type_hints(call)["return"] == (gives or type(None))
         assert "Generator" not in pydoc.render_doc(call)
 
@@ -838,6 +840,6 @@ def test_an_address_may_end_with_that_of_the_api(make: Make, server: Service, ba
 def test_pauses_grow_and_differ() -> None:
     for tries in range(50):
         longest = min(30, 0.1 * 2**tries)
-        pauses = {wire.pause(tries) for _ in range(20)}
+        pauses = {_flows.backoff(tries) for _ in range(20)}
         assert len(pauses) == 20
         assert longest / 2 <= min(pauses) <= max(pauses) <= longest

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import uvicorn
 
+from syndicated.client._drivers import Options
 from syndicated.service import create_app
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.core.service import Service as Core
 from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
 from syndicated.store import SQLite
+
+# For clients of tests that are not about time: a machine that is busy must not make them give up.
+PATIENT: Options = {"timeout": 300.0, "patience": 600.0}
 
 
 class Service(uvicorn.Server):
@@ -45,7 +49,7 @@ def service(file: Path) -> Iterator[Service]:
     thread = threading.Thread(target=server.live)
     thread.start()
     try:
-        assert server.up.wait(30)
+        assert server.up.wait(300)
         yield server
     finally:
         server.should_exit = True
