@@ -31,11 +31,9 @@ clean:
 	rm -rf .venv results build *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# Importing the package once compiles its kernels, before several processes want them.
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable .
-	$(BIN)/python -c "import syndicated.cli"
 	touch $@
 
 .venv/serve: .venv/installed

@@ -1,7 +1,7 @@
 """Contextual bandits that tune themselves."""
 
 from syndicated.agent import Agent
-from syndicated.errors import DataError, InputError, StateError, SyndicatedError, TaskError
+from syndicated.errors import DataError, InputError, MissingExtraError, StateError, SyndicatedError, TaskError
 from syndicated.policies import SGDTS, UCBGLM, LinTS, LinUCB
 from syndicated.space import Space
 from syndicated.tuners import OP, Consensus, Corral, Fixed, Syndicated, Theory, TwoLayer, Uniform
@@ -22,6 +22,7 @@ __all__ = [
     "InputError",
     "LinTS",
     "LinUCB",
+    "MissingExtraError",
     "Space",
     "StateError",
     "Syndicated",

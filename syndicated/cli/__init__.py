@@ -3,18 +3,26 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
 from typing import Any, NoReturn
 
 import syndicated
-from syndicated.cli import backup, evaluate, experiments, serve, simulate
-from syndicated.datasets import movielens as data
-from syndicated.environments import ENVIRONMENTS
-from syndicated.errors import InputError, SyndicatedError
-from syndicated.policies import POLICIES
-from syndicated.registry import Registry
-from syndicated.tuners import TUNERS
+from syndicated.errors import SyndicatedError
 
+# Name, what it does, and the module and function that add its arguments.
+COMMANDS = (
+    ("list", "what is registered", "listing", "add_list"),
+    ("run", "play any policy with any tuners in any environment", "experiments", "add_run"),
+    ("reproduce", "the paper's experiments", "experiments", "add_reproduce"),
+    ("scoreboard", "every tuner in every kind of world, and who stands where", "experiments", "add_scoreboard"),
+    ("evaluate", "what a policy with other tuners would have earned, from a log", "evaluate", "add_evaluate"),
+    ("data", "fetch a data set into the user's cache", "data", "add_data"),
+    ("serve", "serve bandits over HTTP", "serve", "add_serve"),
+    ("simulate", "play a simulated world against a running service", "simulate", "add_simulate"),
+    ("backup", "copy a service's journal into a file, also while it is in use", "backup", "add_backup"),
+    ("restore", "fill an empty journal from a backup", "backup", "add_restore"),
+    ("compile", "compile the package now, for example while an image is built", "compile", "add_compile"),
+)
 EXAMPLES = """\
 examples:
   syndicated list
@@ -58,6 +66,21 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
+class Command(Parser):
+    """The parser of one command. Its module is imported when the command is chosen: `--help` needs none of them."""
+
+    def __init__(self, *, module: str, add_arguments: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._module, self._add_arguments = module, add_arguments
+        self._complete = False
+
+    def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
+        if not self._complete:
+            self._complete = True
+            getattr(import_module(f"{__name__}.{self._module}"), self._add_arguments)(self)
+        return super().parse_known_args(*arguments, **named)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors are one line on standard error and exit code 2."""
     options = _parser().parse_args(arguments)
@@ -80,44 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"syndicated {syndicated.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    commands.add_parser("list", help="what is registered").set_defaults(command=_list)
-    experiments.add_command(commands)
-    evaluate.add_command(commands)
-    _add_data(commands)
-    for module in (serve, simulate, backup):
-        module.add_command(commands)
+    commands = parser.add_subparsers(required=True, metavar="command", parser_class=Command)
+    for name, help_, module, add_arguments in COMMANDS:
+        commands.add_parser(name, help=help_, module=module, add_arguments=add_arguments)
     return parser
-
-
-def _add_data(commands: Any) -> None:
-    fetch = commands.add_parser("data", help="fetch a data set into the user's cache")
-    fetch.add_argument("action", choices=["get"])
-    fetch.add_argument("name", choices=["movielens-100k"])
-    fetch.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
-    fetch.set_defaults(command=_data)
-
-
-def _list(options: argparse.Namespace) -> None:
-    registries: dict[str, Registry[Any]] = {"policies": POLICIES, "tuners": TUNERS, "environments": ENVIRONMENTS}
-    for title, registry in registries.items():
-        print(title)
-        for name in registry:
-            _list_class(registry, name)
-        for reason in registry.refused():
-            print(f"syndicated: {reason}", file=sys.stderr)
-
-
-def _list_class(registry: Registry[Any], name: str) -> None:
-    """One line: the name, what it is, and the package unless it is this one. A broken plug-in does not end the list."""
-    try:
-        first = (registry[name].__doc__ or "").split("\n")[0]
-    except InputError as error:
-        print(f"syndicated: {error}", file=sys.stderr)
-        return
-    package = registry.package(name)
-    print(f"  {name:<12} {first}" + (f" ({package})" if package else ""))
-
-
-def _data(options: argparse.Namespace) -> None:
-    print(f"{data.movielens(options.source)}\n\n{data.NOTICE}")

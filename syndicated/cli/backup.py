@@ -3,22 +3,21 @@
 import argparse
 import os
 from pathlib import Path
-from typing import Any
 
 from syndicated.cli.serve import PREFIX, default_store
 from syndicated.store.backup import backup, restore
 
 
-def add_command(commands: Any) -> None:
-    """Add both commands."""
-    save = commands.add_parser("backup", help="copy a service's journal into a file, also while it is in use")
-    save.add_argument("file", type=Path, metavar="FILE", help="a new file")
-    _add_store(save)
-    save.set_defaults(command=_backup)
-    load = commands.add_parser("restore", help="fill an empty journal from a backup")
-    load.add_argument("file", type=Path, metavar="FILE", help="a file that backup wrote")
-    _add_store(load)
-    load.set_defaults(command=_restore)
+def add_backup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a new file")
+    _add_store(parser)
+    parser.set_defaults(command=_backup)
+
+
+def add_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file that backup wrote")
+    _add_store(parser)
+    parser.set_defaults(command=_restore)
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:

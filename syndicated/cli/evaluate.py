@@ -3,7 +3,6 @@
 import argparse
 import inspect
 from pathlib import Path
-from typing import Any
 
 from syndicated.agent import Agent
 from syndicated.cli.options import console, settings_of
@@ -17,9 +16,7 @@ from syndicated.spec import build
 from syndicated.tuners import TUNERS, Fixed
 
 
-def add_command(commands: Any) -> None:
-    """Add `evaluate`."""
-    judge = commands.add_parser("evaluate", help="what a policy with other tuners would have earned, from a log")
+def add_evaluate(judge: argparse.ArgumentParser) -> None:
     judge.add_argument("log", type=Path, metavar="LOG", help="decisions and rewards as JSON lines")
     judge.add_argument("--policy", default="LinUCB")
     judge.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Consensus")

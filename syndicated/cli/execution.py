@@ -6,18 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
+from syndicated._extras import extra
 from syndicated._validation import check_count
 from syndicated.errors import InputError
 from syndicated.experiments import (
@@ -33,6 +24,10 @@ from syndicated.experiments import (
     save_figure,
     write_table,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.progress import Progress
 
 
 def add_size(command: argparse.ArgumentParser) -> None:
@@ -59,6 +54,9 @@ def run_and_tabulate(options: argparse.Namespace, name: str, experiments: Sequen
 
 def run_with_progress(options: argparse.Namespace, experiments: Sequence[Experiment]) -> list[Run]:
     """Run the experiments at the size asked for, with a progress bar for each."""
+    with extra("experiments", "this command"):  # said now, not when hours of computing are to be drawn
+        import matplotlib.figure  # noqa: F401
+        import rich.progress  # noqa: F401
     asked = {key: getattr(options, key) for key in ("repeats", "horizon", "seed")}
     given = {key: value for key, value in asked.items() if value is not None}
     experiments = [replace(experiment, **given) for experiment in experiments]
@@ -81,18 +79,21 @@ def _executor(options: argparse.Namespace) -> Executor:
     return processes(jobs)
 
 
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+def _progress() -> "Progress":
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
         console=Console(stderr=True),
     )
 
 
-def save_and_print(options: argparse.Namespace, name: str, figure: Figure) -> None:
+def save_and_print(options: argparse.Namespace, name: str, figure: "Figure") -> None:
     """Save a figure among the results, and print its files."""
     print("figure:", *save_figure(figure, options.out / name))

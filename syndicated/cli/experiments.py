@@ -3,7 +3,6 @@
 import argparse
 import inspect
 import time
-from typing import Any
 
 from syndicated.cli.execution import add_size, run_and_tabulate, run_with_progress, save_and_print
 from syndicated.cli.options import console, settings_of
@@ -25,15 +24,7 @@ from syndicated.spec import Spec, build
 from syndicated.tuners import TUNERS, Consensus, Fixed
 
 
-def add_command(commands: Any) -> None:
-    """Add the three commands."""
-    _add_run(commands)
-    _add_reproduce(commands)
-    _add_scoreboard(commands)
-
-
-def _add_run(commands: Any) -> None:
-    command = commands.add_parser("run", help="play any policy with any tuners in any environment")
+def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--policy", default="LinUCB")
     command.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Syndicated")
     command.add_argument("--environment", default="Linear")
@@ -49,8 +40,7 @@ def _add_run(commands: Any) -> None:
     command.set_defaults(command=_run)
 
 
-def _add_reproduce(commands: Any) -> None:
-    command = commands.add_parser("reproduce", help="the paper's experiments")
+def add_reproduce(command: argparse.ArgumentParser) -> None:
     command.add_argument("what", choices=[*paper.PAPER, "all"])
     command.add_argument("--environment", choices=["simulation", "movielens"], help="only this one's panels")
     command.add_argument("--policy", help="only this policy's panels")
@@ -58,8 +48,7 @@ def _add_reproduce(commands: Any) -> None:
     command.set_defaults(command=_reproduce)
 
 
-def _add_scoreboard(commands: Any) -> None:
-    command = commands.add_parser("scoreboard", help="every tuner in every kind of world, and who stands where")
+def add_scoreboard(command: argparse.ArgumentParser) -> None:
     command.add_argument("--world", action="append", default=[], metavar="NAME", help="only this; may be repeated")
     command.add_argument(
         "--tuner", action="append", default=[], metavar="LABEL", help="only this and Syndicated; may be repeated"

@@ -3,11 +3,13 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
+from syndicated._extras import extra
 from syndicated.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def settings_of(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -32,6 +34,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def console() -> Console:
+def console() -> "Console":
     """Where tables are printed: as wide as the terminal, or wide enough for all of them in a file or a pipe."""
+    with extra("experiments", "a table"):
+        from rich.console import Console
     return Console(width=None if sys.stdout.isatty() else 140)

@@ -4,15 +4,14 @@ import argparse
 import os
 import socket
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import platformdirs
-
+from syndicated._compiled import load_all
+from syndicated._extras import extra
 from syndicated._validation import check_count, check_number
-from syndicated.errors import InputError, SyndicatedError
+from syndicated.errors import InputError
 from syndicated.store import open_store
 
 if TYPE_CHECKING:
@@ -21,16 +20,13 @@ if TYPE_CHECKING:
 PREFIX = "SYNDICATED_"
 ADMIN_KEY = PREFIX + "ADMIN_KEY"
 MIN_KEY_LENGTH = 24  # of an admin key that the operator chose
-NEEDED_PACKAGES = ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "jinja2", "prometheus_client")
 
 
-def add_command(commands: Any) -> None:
-    """Add `serve`. Every option can also be set by an environment variable."""
-    serve = commands.add_parser(
-        "serve",
-        help="serve bandits over HTTP",
-        description=f"Serve bandits over HTTP. Every option can also be set by an environment variable: {PREFIX}STORE "
-        f"for --store, and so on. {ADMIN_KEY} is an admin key to accept besides those that the service has made.",
+def add_serve(serve: argparse.ArgumentParser) -> None:
+    """Every option can also be set by an environment variable."""
+    serve.description = (
+        f"Serve bandits over HTTP. Every option can also be set by an environment variable: {PREFIX}STORE "
+        f"for --store, and so on. {ADMIN_KEY} is an admin key to accept besides those that the service has made."
     )
     store = "a file, or postgresql://... (default: a file in the user's data folder)"
     _add_option(serve, "--store", None, store, metavar="ADDRESS")
@@ -50,13 +46,11 @@ def _add_option(parser: argparse.ArgumentParser, flag: str, default: str | None,
 
 def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, then finish the open requests, save the models, and exit."""
-    missing = [name for name in NEEDED_PACKAGES if find_spec(name) is None]
-    if missing:
-        raise SyndicatedError(f'serving needs {", ".join(missing)}: pip install "syndicated[serve]"')
-    from syndicated.service import create_app
-    from syndicated.service.http import logs, server
-    from syndicated.service.http.auth import ensure_admin_key
-    from syndicated.service.http.limits import Limits
+    with extra("serve", "serving"):
+        from syndicated.service import create_app
+        from syndicated.service.http import logs, server
+        from syndicated.service.http.auth import ensure_admin_key
+        from syndicated.service.http.limits import Limits
 
     if options.log_level not in logs.LEVELS:
         raise InputError(f"--log-level must be one of {', '.join(logs.LEVELS)}; got {options.log_level!r}")
@@ -75,11 +69,15 @@ def run(options: argparse.Namespace) -> None:
         _print_addresses(listening, address, secret)
 
     with _listen(options.host, options.port) as listening, closing(open_store(address)) as store:
-        server.run(create_app(store, limits, on_start=announce), listening)
+        app = create_app(store, limits, on_start=announce)
+        load_all()  # no request shall wait until a kernel is compiled
+        server.run(app, listening)
 
 
 def default_store() -> Path:
     """The journal that is used if none is named."""
+    with extra("serve", "a journal without --store"):
+        import platformdirs
     return platformdirs.user_data_path("syndicated") / "syndicated.db"
 
 

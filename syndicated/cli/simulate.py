@@ -55,9 +55,7 @@ class Tally:
         return f"{self.rounds} rounds: {rates}, regret {self.regret:.1f} (uniform {self.uniform_regret:.1f})"
 
 
-def add_command(commands: Any) -> None:
-    """Add `simulate`."""
-    play = commands.add_parser("simulate", help="play a simulated world against a running service")
+def add_simulate(play: argparse.ArgumentParser) -> None:
     play.add_argument(
         "--url", default=os.environ.get(URL, DEFAULT_URL), help=f"of the service (default: {URL}, or {DEFAULT_URL})"
     )

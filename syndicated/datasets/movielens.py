@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
-from platformdirs import user_cache_path
 
+from syndicated._extras import extra
 from syndicated._files import write
 from syndicated.errors import DataError
 
@@ -70,6 +70,8 @@ def ratings() -> Ratings:
 
 def cache() -> Path:
     """Where fetched and computed data are kept."""
+    with extra("experiments", "the cache of data sets"):
+        from platformdirs import user_cache_path
     return user_cache_path("syndicated")
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit
 
+from syndicated import _special
 from syndicated._compiled import compiled
 from syndicated._files import write
 from syndicated._statefile import pack, unpack
@@ -64,7 +64,7 @@ class MovieLens(Environment):
     def means(self, values: Array) -> Array:
         """Mean rewards from x'theta*."""
         if self.model == "logistic":
-            return np.asarray(expit(values))
+            return np.asarray(_special.expit(values))
         scaled: Array = (values - values.min()) / (values.max() - values.min())
         return scaled
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
+from syndicated import _special
 from syndicated._validation import check_count, check_number, check_range
 from syndicated.environments.base import Environment, Round
 from syndicated.errors import InputError
@@ -92,7 +92,7 @@ class Logistic(Simulation):
         theta = self.theta(seed)
         for t in range(horizon):
             X = self.features(seed, t, 1.0)
-            means = np.asarray(expit(X @ theta))
+            means = np.asarray(_special.expit(X @ theta))
             yield Round(X, means, (Stream(seed, NOISE, t).uniforms(1)[0] < means).astype(np.float64))
 
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
+from syndicated import _special
 from syndicated._player import Player, Proposal
 from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent
@@ -228,4 +228,4 @@ def pool(found: Sequence[Evaluation]) -> Evaluation:
 
 def _quantile(confidence: float) -> float:
     """How many standard errors an interval extends to either side."""
-    return float(ndtri(0.5 + confidence / 2))
+    return float(_special.ndtri(0.5 + confidence / 2))

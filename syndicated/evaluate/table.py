@@ -2,16 +2,19 @@
 
 import math
 from collections.abc import Mapping
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from syndicated.evaluate.estimates import Estimate, Evaluation
 from syndicated.evaluate.log import Log
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_evaluations(console: Console, title: str, log: Log, found: Mapping[str, Evaluation]) -> None:
+
+def print_evaluations(console: "Console", title: str, log: Log, found: Mapping[str, Evaluation]) -> None:
     """A table with the log's own mean reward and every target's estimates, what was left out, and every warning."""
+    from rich.table import Table
+
     first = next(iter(found.values()))
     console.print(f"{title}: reward a round, from a log of {first.rounds:,} rounds", highlight=False)
     table = Table()

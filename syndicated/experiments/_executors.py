@@ -16,6 +16,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from syndicated._extras import extra
 from syndicated.errors import InputError, TaskError
 from syndicated.experiments._experiment import Task
 from syndicated.experiments._run import Curve, Executor, run_task
@@ -56,10 +57,8 @@ def dask(jobs: int, scheduler: str | None = None, say: Callable[[str], None] = l
 
     `say` is called with a line that has the address of its dashboard.
     """
-    try:
+    with extra("dask", "the Dask engine"):
         import distributed  # noqa: F401
-    except ImportError:
-        raise InputError("the Dask engine needs an extra: pip install 'syndicated[dask]'") from None
     return partial(_on_dask, jobs=jobs, scheduler=scheduler, say=say)
 
 

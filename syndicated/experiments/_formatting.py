@@ -3,7 +3,6 @@
 import platform
 from importlib.metadata import version
 
-import numba
 import numpy as np
 
 from syndicated.spec import Spec
@@ -15,7 +14,7 @@ def versions() -> dict[str, str]:
         "syndicated": version("syndicated"),
         "Python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
+        "numba": version("numba"),
     }
 
 

@@ -2,22 +2,24 @@
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from syndicated._extras import extra
 from syndicated._series import evenly_spaced, marginals
 from syndicated.experiments._results import Result
 from syndicated.spec import build
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -103,10 +105,28 @@ def areas(result: Result, tuner: str) -> list[Area]:
     ]
 
 
+@contextmanager
+def styled(style: dict[Any, Any] = STYLE) -> Iterator[None]:
+    """Draw in this style. Every figure begins here, so here Matplotlib is loaded."""
+    with extra("experiments", "a figure"):
+        import matplotlib as mpl
+    with mpl.rc_context(style):
+        yield
+
+
+def empty_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
+    """A figure of this size in inches, of no window."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout=layout)
+
+
 def shades(n: int) -> list[str]:
     """n colours from dark to light."""
-    map_ = mpl.colors.LinearSegmentedColormap.from_list("shades", SHADES)
-    return [mpl.colors.to_hex(map_(place)) for place in np.linspace(0, 1, n)]
+    from matplotlib import colors
+
+    map_ = colors.LinearSegmentedColormap.from_list("shades", SHADES)
+    return [colors.to_hex(map_(place)) for place in np.linspace(0, 1, n)]
 
 
 @dataclass(frozen=True)
@@ -133,22 +153,22 @@ def _split(result: Result, tuner: str) -> Split:
     return Split(tuner, regret, warmup, tuning, regret - warmup - tuning)
 
 
-def draw_regret(results: Sequence[Result]) -> Figure:
+def draw_regret(results: Sequence[Result]) -> "Figure":
     """Panels of regret over rounds."""
     return _panels(results, [regret_lines(r) for r in results], "round", "cumulative regret")
 
 
-def draw_grid(results: Sequence[Result]) -> Figure:
+def draw_grid(results: Sequence[Result]) -> "Figure":
     """Panels of final regret over alpha."""
     return _panels(results, [grid_lines(r) for r in results], "alpha", "cumulative regret at the horizon")
 
 
-def draw_published(result: Result) -> Figure:
+def draw_published(result: Result) -> "Figure":
     """A panel of final regret over alpha, with the paper's printed numbers."""
     figure = draw_grid([result])
     ax, published = figure.axes[0], dict(result.experiment.published)
     theory = published.pop("Theory", None)
-    with mpl.rc_context(STYLE):
+    with styled():
         for label, (mean, std) in published.items():
             alpha = float(label.removeprefix("alpha="))
             bar = ax.errorbar(alpha, mean, std, fmt="D", color="#000000", markerfacecolor="white", capsize=3)
@@ -161,11 +181,13 @@ def draw_published(result: Result) -> Figure:
     return figure
 
 
-def draw_split(result: Result) -> Figure:
+def draw_split(result: Result) -> "Figure":
     """Mean regret at the horizon as stacked bars, one a tuner: what is negative goes to the left of 0."""
     found = splits(result)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.0, 4.4), layout="constrained")
+    with styled():
+        from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+        figure = empty_figure(5.0, 4.4)
         ax = figure.subplots()
         names = [split.tuner for split in found]
         parts = {
@@ -195,10 +217,10 @@ def draw_split(result: Result) -> Figure:
     return figure
 
 
-def draw_area(area: Area) -> Figure:
+def draw_area(area: Area) -> "Figure":
     """The probability of every value as a stacked area, the least value at the bottom."""
-    with mpl.rc_context(STYLE | {"font.size": 8, "axes.grid": False, "axes.linewidth": 0.6}):
-        figure = Figure(figsize=(1.95, 1.3))
+    with styled(STYLE | {"font.size": 8, "axes.grid": False, "axes.linewidth": 0.6}):
+        figure = empty_figure(1.95, 1.3, layout=None)
         ax = figure.add_axes((0.23, 0.22, 0.73, 0.7))
         colours = shades(len(area.values))
         ax.stackplot(area.x, area.p.T, colors=colours, edgecolor="white", linewidth=0.3)
@@ -212,18 +234,18 @@ def draw_area(area: Area) -> Figure:
     return figure
 
 
-def _legend(figure: Figure, ax: Axes, columns: int) -> None:
+def _legend(figure: "Figure", ax: "Axes", columns: int) -> None:
     for old in figure.legends:
         old.remove()
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
-def inline(figure: Figure, name: str) -> str:
+def inline(figure: "Figure", name: str) -> str:
     """The figure as an SVG element to put into a page: as wide as its place, and no id but its own `name`-..."""
     text = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with mpl.rc_context(INLINE | {"svg.hashsalt": name}):
+    with styled(INLINE | {"svg.hashsalt": name}):
         figure.savefig(text, format="svg", metadata=nothing)
     body = text.getvalue().partition("<svg")[2]
     head, _, body = body.partition(">")
@@ -246,20 +268,20 @@ def _small(svg: str) -> str:
     return re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").strip()
 
 
-def save_figure(figure: Figure, stem: Path) -> list[Path]:
+def save_figure(figure: "Figure", stem: Path) -> list[Path]:
     """The figure as PNG and SVG."""
     files = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
-    with mpl.rc_context(STYLE):
+    with styled():
         figure.savefig(files[0], dpi=160, metadata={"Software": None})
         figure.savefig(files[1], metadata={"Date": None})
     return files
 
 
-def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, y: str) -> Figure:
+def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, y: str) -> "Figure":
     wide = 2 if len(results) == 4 else min(3, len(results))
     high = -(-len(results) // wide)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.6 * wide + 0.4, 3.8 * high + 0.6), layout="constrained")
+    with styled():
+        figure = empty_figure(4.6 * wide + 0.4, 3.8 * high + 0.6)
         axes = figure.subplots(high, wide, squeeze=False)
         for ax in axes.flat[len(results) :]:
             ax.set_visible(False)
@@ -282,7 +304,7 @@ def _colour(label: str, place: int) -> str:
     return (METHODS | own).get(label.removesuffix("-Combined"), OTHERS[place % len(OTHERS)])
 
 
-def _draw(ax: Axes, lines: Sequence[Line]) -> None:
+def _draw(ax: "Axes", lines: Sequence[Line]) -> None:
     for i, each in enumerate(lines):
         colour = _colour(each.label, i)
         style = "--" if each.label.endswith("Combined") else "-"

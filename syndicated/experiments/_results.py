@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
+from syndicated import _special
 from syndicated._files import write_csv
 from syndicated.experiments._experiment import Experiment, Task
 from syndicated.experiments._run import Curve, Run
@@ -89,7 +89,7 @@ def expanded(samples: Array, n: int) -> tuple[float, float]:
     Plain percentiles are too narrow for few values. Expanded by sqrt(n/(n-1)) and Student's t for the normal, as
     Hesterberg has it (*What teachers should know about the bootstrap*, The American Statistician 2015), they are not.
     """
-    tail = 100 * ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975)) if n > 1 else 50.0
+    tail = 100 * _special.ndtr(-math.sqrt(n / (n - 1)) * _special.stdtrit(n - 1, 0.975)) if n > 1 else 50.0
     low, high = np.percentile(samples, [tail, 100 - tail])
     return float(low), float(high)
 

@@ -1,14 +1,16 @@
 """Results as text for a terminal: tables, and a sentence that says what is evidence."""
 
 from collections.abc import Sequence
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from syndicated.experiments._results import Check, Result, Row, check_published, evidence_text, summary
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
-def print_results(console: Console, results: Sequence[Result]) -> None:
+
+def print_results(console: "Console", results: Sequence[Result]) -> None:
     """A table for each experiment, and what is evidence in it."""
     for result in results:
         rows = summary(result)
@@ -17,9 +19,16 @@ def print_results(console: Console, results: Sequence[Result]) -> None:
         console.print()
 
 
-def print_published(console: Console, results: Sequence[Result]) -> None:
+def empty_table(title: str) -> "Table":
+    """A table with a title over its left end."""
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left")
+
+
+def print_published(console: "Console", results: Sequence[Result]) -> None:
     """The paper's printed numbers beside ours."""
-    table = Table(title="The paper's numbers beside ours", title_justify="left")
+    table = empty_table("The paper's numbers beside ours")
     for name in ("experiment", "row"):
         table.add_column(name)
     for name in (
@@ -46,10 +55,10 @@ def _inside(check: Check, ends: tuple[float, float]) -> str:
     return f"{ends[0]:.0f} to {ends[1]:.0f}: paper {'inside' if check.inside(ends) else 'outside'}"
 
 
-def _table(result: Result, rows: Sequence[Row]) -> Table:
+def _table(result: Result, rows: Sequence[Row]) -> "Table":
     e = result.experiment
     repeats = f"{e.repeats} repeat{'s' if e.repeats > 1 else ''}"
-    table = Table(title=f"{e.title}: regret after {e.horizon:,} rounds, {repeats}", title_justify="left")
+    table = empty_table(f"{e.title}: regret after {e.horizon:,} rounds, {repeats}")
     table.add_column("tuner")
     published = any(row.published for row in rows)
     headings = ["mean", "std", "std. error", "above the best", "95% interval"]

@@ -55,7 +55,8 @@ def scatter(
     start = 0
     for k in range(len(table)):
         row = table[k]
-        row[:] = level
+        for i in range(len(level)):
+            row[i] = level[i]
         for j in range(start, ends[k]):
             _add(row, keys[j], values[j])
             if interactions:

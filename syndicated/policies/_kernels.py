@@ -15,11 +15,18 @@ from syndicated.types import Array, Ints
 RECENT = 0.999  # what a round leaves of the evidence for a prior: worlds change
 
 
+@compiled("void(f8[::1], f8[::1])")
+def copy(to: Array, v: Array) -> None:
+    """to[:] = v."""
+    for i in range(len(v)):
+        to[i] = v[i]
+
+
 @compiled("f8[::1](f8[::1], i8)")
 def extend(x: Array, size: int) -> Array:
     """x, with the intercept's 1 behind it if the model is longer."""
     out = np.ones(size)
-    out[: len(x)] = x
+    copy(out, x)
     return out
 
 
@@ -260,7 +267,7 @@ def learn_factors(
         for i in range(len(x)):
             error -= theta[i] * x[i]
         tally(tallies[row], error, update_factor(factors[row], x, gamma), gamma)
-        thetas[row] = solve_upper(factors[row], solve_lower(factors[row], b[of[row]]))
+        copy(thetas[row], solve_upper(factors[row], solve_lower(factors[row], b[of[row]])))
     return 1.0
 
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.policies._kernels import RECENT, update_inverse
+from syndicated.policies._kernels import RECENT, copy, update_inverse
 from syndicated.types import Array, Ints
 
 TOLERANCE = 1e-6  # of the gradient's largest entry
@@ -50,7 +50,9 @@ def hessian(X: Array, ridge: float, theta: Array, free: int) -> Array:
     weighted = X.copy()
     for s in range(len(X)):
         p = sigmoid(z[s])
-        weighted[s] *= p * (1.0 - p)
+        weight = p * (1.0 - p)
+        for i in range(X.shape[1]):
+            weighted[s, i] *= weight
     H: Array = X.T @ weighted + ridge * np.eye(len(theta))
     H[:free, free:] = 0.0
     H[free:, :free] = 0.0
@@ -79,11 +81,17 @@ def _largest(v: Array) -> float:
     return largest
 
 
+@compiled("void(f8[:,::1], f8[:,::1])")
+def _copy_rows(to: Array, M: Array) -> None:
+    for i in range(len(M)):
+        copy(to[i], M[i])
+
+
 @compiled("void(f8[:,::1], f8[::1], f8, i8, f8[::1], f8[::1], f8[:,::1])")
 def newton(X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, inverse: Array) -> None:
     """Fit in place by full Newton steps, halved while the loss would rise; leaves gradient and inverse behind."""
-    g[:] = gradient(X, y, ridge, theta, free)
-    inverse[:] = invert(hessian(X, ridge, theta, free))
+    copy(g, gradient(X, y, ridge, theta, free))
+    _copy_rows(inverse, invert(hessian(X, ridge, theta, free)))
     value = loss(X, y, ridge, theta)
     for _ in range(NEWTON_STEPS):
         if _largest(g) <= TOLERANCE:
@@ -95,9 +103,9 @@ def newton(X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, 
             lower = loss(X, y, ridge, theta - step)
         theta -= step
         value = lower
-        g[:] = gradient(X, y, ridge, theta, free)
+        copy(g, gradient(X, y, ridge, theta, free))
         if _largest(g) > TOLERANCE:
-            inverse[:] = invert(hessian(X, ridge, theta, free))
+            _copy_rows(inverse, invert(hessian(X, ridge, theta, free)))
 
 
 @compiled("void(f8[:,::1], f8[::1], f8[::1])")
@@ -124,12 +132,12 @@ def refit(X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, i
     for _ in range(QUICK_STEPS):
         step, last = -(inverse @ g), g.copy()
         theta += step
-        g[:] = gradient(X, y, ridge, theta, free)
+        copy(g, gradient(X, y, ridge, theta, free))
         if _largest(g) <= TOLERANCE:
             return
         correct(inverse, step, g - last)
     if _largest(g) > size:
-        theta[:] = before
+        copy(theta, before)
     newton(X, y, ridge, free, theta, g, inverse)
 
 

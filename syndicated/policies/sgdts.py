@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
 
+from syndicated import _special
 from syndicated._validation import check_count
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import gradient, newton, sigmoid
@@ -125,7 +125,7 @@ class SGDTS(Policy):
         return np.stack(rows)
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        return np.asarray(expit(dot(self.columns(arms), self._step(params["eta0"])[1])))
+        return np.asarray(_special.expit(dot(self.columns(arms), self._step(params["eta0"])[1])))
 
     def expected(self, score: float) -> float:
         return sigmoid(score)
@@ -136,7 +136,7 @@ class SGDTS(Policy):
         place = self.count % self.period
         self.X[place], self.y[place] = extend(x, self.size), reward
         x = self.X[place]
-        self.sums += (reward - expit(x @ self.mean)) ** 2, x @ x / self.size
+        self.sums += (reward - _special.expit(x @ self.mean)) ** 2, x @ x / self.size
         self.count += 1
         if self.count == self.period:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))

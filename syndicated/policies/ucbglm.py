@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
+from syndicated import _special
 from syndicated.errors import InputError
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import newton, refit_all, sigmoid
@@ -80,7 +80,7 @@ class UCBGLM(RidgePolicy):
 
     def predict(self, arms: Arms, params: Params) -> Array:
         rows = self.rows([params])
-        return np.asarray(expit(dot(self.columns(arms), self._fits(rows, [params])[rows.of[0]])))
+        return np.asarray(_special.expit(dot(self.columns(arms), self._fits(rows, [params])[rows.of[0]])))
 
     def expected(self, score: float) -> float:
         return sigmoid(score)

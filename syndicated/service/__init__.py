@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from syndicated._extras import extra
+
 if TYPE_CHECKING:
     from syndicated.service.core.service import Service
     from syndicated.service.http.app import App
@@ -31,12 +33,13 @@ def create_app(
     `on_start` is awaited when the service runs, before the first request.
     """
     # Imported here, so that the core can be used without starlette and jinja2.
-    from syndicated.service.core.service import Service
-    from syndicated.service.dashboard.handlers import Dashboard
-    from syndicated.service.http.app import App
-    from syndicated.service.http.auth import Gate
-    from syndicated.service.http.limits import Limits
-    from syndicated.service.http.metrics import Metrics
+    with extra("serve", "the service"):
+        from syndicated.service.core.service import Service
+        from syndicated.service.dashboard.handlers import Dashboard
+        from syndicated.service.http.app import App
+        from syndicated.service.http.auth import Gate
+        from syndicated.service.http.limits import Limits
+        from syndicated.service.http.metrics import Metrics
 
     limits = limits or Limits()
     gate = Gate(Service(store, limit=limits.waiting_requests, clock=clock), limits)

@@ -5,15 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
+from syndicated._extras import extra
 from syndicated.errors import InputError
 from syndicated.store._sql import COLUMNS, SQL
 from syndicated.store.base import Event, by_key
 
-try:
+with extra("postgres", "a journal in PostgreSQL"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-except ImportError:
-    raise InputError("a journal in PostgreSQL needs an extra: pip install 'syndicated[postgres]'") from None
 
 ALONE = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'syndicat', 'big')})"
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's

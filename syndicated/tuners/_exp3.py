@@ -47,4 +47,6 @@ def draw(logw: Array, start: int, end: int, beta: float, u: float) -> tuple[int,
 def credit(logw: Array, start: int, end: int, index: int, gain: float) -> None:
     """log w_i += gain in the EXP3 at [start, end), with its largest log weight brought back to 0."""
     logw[start + index] += gain
-    logw[start:end] -= np.max(logw[start:end])
+    largest = np.max(logw[start:end])
+    for k in range(start, end):
+        logw[k] -= largest

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import betainc, betaincinv
 
+from syndicated import _special
 from syndicated.streams import Stream
 from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice
@@ -45,14 +45,14 @@ class OP(Adaptive):
 
     def probabilities(self) -> list[Array]:
         """By quadrature over the quantiles of each point's posterior."""
-        x = betaincinv(self.S[:, None], self.F[:, None], QUANTILES)
-        below = betainc(self.S[:, None, None], self.F[:, None, None], x)
+        x = _special.betaincinv(self.S[:, None], self.F[:, None], QUANTILES)
+        below = _special.betainc(self.S[:, None, None], self.F[:, None, None], x)
         below[np.arange(len(x)), np.arange(len(x))] = 1.0
         p = below.prod(axis=0).mean(axis=1)
         return [p / p.sum()]
 
     def choose(self, rng: Stream) -> Choice:
-        samples = betaincinv(self.S, self.F, rng.uniforms(len(self.points)))
+        samples = _special.betaincinv(self.S, self.F, rng.uniforms(len(self.points)))
         i = int(np.argmax(samples))
         return Choice(self.points[i], (i,), (math.nan,))
 

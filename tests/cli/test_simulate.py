@@ -1,6 +1,5 @@
 """A simulated world that is played against a running service."""
 
-import importlib.util
 import json
 import re
 import sys
@@ -163,6 +162,6 @@ def test_what_is_not_installed_is_named_in_one_line(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("syndicated.client")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "httpx", None)
     assert _simulate(server) == 2
-    assert capsys.readouterr().err == "syndicated: the client needs an extra: pip install 'syndicated[serve]'\n"
+    assert capsys.readouterr().err == "syndicated: the client needs httpx: pip install 'syndicated[client]'\n"

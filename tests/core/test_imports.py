@@ -1,4 +1,4 @@
-"""The package from outside: imports go one way, public names exist, and nothing is compiled twice."""
+"""The package from outside: imports go one way, public names exist, and nothing heavy is loaded at the door."""
 
 import ast
 import json
@@ -17,8 +17,9 @@ from syndicated import errors
 PACKAGE = Path(syndicated.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
-    {"types", "errors", "_compiled", "_files", "_formatting", "_security_headers"},
-    {"_validation", "_learner", "streams", "_series"},
+    {"types", "errors", "_numba", "_special", "_files", "_formatting", "_security_headers"},
+    {"_compiled", "_extras", "_validation", "_learner", "_series"},
+    {"streams"},
     {"space", "registry", "_argmax", "_statefile", "datasets"},
     {"spec", "policies", "tuners", "environments"},
     {"_player"},
@@ -102,29 +103,60 @@ def _run(code: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_the_library_loads_no_plots_and_no_terminal() -> None:
-    loaded = _run("import json, sys, syndicated; print(json.dumps(sorted(sys.modules)))")
-    assert "syndicated.agent" in loaded
-    assert not {"matplotlib", "rich", "syndicated.experiments", "syndicated.cli"} & set(loaded)
-
-
-KERNELS = """
-import importlib, json, pkgutil, syndicated
-from numba.core.dispatcher import Dispatcher
-kernels = {}
-for module in pkgutil.walk_packages(syndicated.__path__, "syndicated."):
-    if not module.name.endswith("__main__"):
-        for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, Dispatcher):
-                stats = value.stats
-                counts = sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
-                kernels[f"{value.py_func.__module__}.{value.py_func.__name__}"] = counts
-print(json.dumps(kernels))
+HEAVY = {"asyncio", "httpx", "matplotlib", "msgspec", "multiprocessing", "numba", "pyarrow", "rich", "scipy", "sqlite3"}
+# What no base installation has.
+EXTRAS = """
+bokeh dask distributed httptools httpx jinja2 matplotlib msgspec platformdirs prometheus_client psycopg pyarrow rich
+starlette uvicorn uvloop
+"""
+COMMAND = """
+import io, json, sys
+from contextlib import redirect_stdout
+sys.modules.update(dict.fromkeys({!r}.split()))
+from syndicated.cli import main
+out = io.StringIO()
+with redirect_stdout(out):
+    try:
+        code = main({!r})
+    except SystemExit as end:
+        code = end.code
+loaded = [name for name, module in sys.modules.items() if module is not None]
+print(json.dumps([code, out.getvalue(), loaded]))
 """
 
 
-def test_a_second_import_compiles_nothing() -> None:
-    _run(KERNELS)
-    kernels = _run(KERNELS)
-    assert len(kernels) >= 20
-    assert {name: counts for name, counts in kernels.items() if counts != [1, 0]} == {}
+def test_the_library_loads_nothing_heavy() -> None:
+    loaded = _run("import json, sys, syndicated; print(json.dumps(sorted(sys.modules)))")
+    assert "syndicated.agent" in loaded
+    assert {"syndicated.experiments", "syndicated.cli"} & set(loaded) == set()
+    assert HEAVY & set(loaded) == set()
+
+
+@pytest.mark.parametrize(("argument", "said"), [("--help", "syndicated list"), ("list", "LinUCB")])
+def test_help_and_list_load_nothing_heavy_and_need_no_extra(argument: str, said: str) -> None:
+    code, printed, loaded = _run(COMMAND.format(EXTRAS, [argument]))
+    assert code == 0
+    assert said in printed
+    assert (HEAVY - {"multiprocessing"}) & set(loaded) == set()
+
+
+NEEDS = [
+    (["run", "--repeats", "1", "--horizon", "10"], "experiments"),
+    (["reproduce", "table1"], "experiments"),
+    (["scoreboard"], "experiments"),
+    (["serve"], "serve"),
+    (["simulate", "--key", "key"], "client"),
+    (["backup", "--store", "postgresql://host/db", "backup.db"], "postgres"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "extra"), NEEDS, ids=str)
+def test_a_command_without_its_extra_is_one_line_that_names_it(
+    arguments: list[str], extra: str, tmp_path: Path
+) -> None:
+    code = COMMAND.format(EXTRAS, arguments)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)[0] == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("syndicated: ")
+    assert line.endswith(f": pip install 'syndicated[{extra}]'")

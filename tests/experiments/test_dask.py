@@ -229,7 +229,7 @@ def test_a_missing_extra_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     line = last_line(["--engine", "dask"], tmp_path, capsys)
-    assert line == "syndicated: the Dask engine needs an extra: pip install 'syndicated[dask]'"
+    assert line == "syndicated: the Dask engine needs distributed: pip install 'syndicated[dask]'"
 
 
 def test_a_scheduler_without_dask_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from support.postgres import Server
 
 import syndicated.store
-from syndicated import InputError
+from syndicated import InputError, MissingExtraError
 from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _sql, base, copy, open_store, sqlite
 from syndicated.store._sql import SQL
 from syndicated.store.postgres import Postgres
@@ -853,6 +853,6 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delitem(sys.modules, "syndicated.store.postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(
-        InputError, match=r"^a journal in PostgreSQL needs an extra: pip install 'syndicated\[postgres\]'$"
+        MissingExtraError, match=r"^a journal in PostgreSQL needs psycopg: pip install 'syndicated\[postgres\]'$"
     ):
         open_store("postgresql://localhost/db")

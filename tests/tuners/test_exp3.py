@@ -1,13 +1,12 @@
 """EXP3 of the top layer: Algorithms 1 and 2 against plain loops with weights."""
 
 import math
-from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 from syndicated import SGDTS, Agent, LinTS, LinUCB, Space, Syndicated, TwoLayer
+from syndicated._compiled import compiled
 from syndicated.environments import Environment, Linear, Logistic
 from syndicated.policies import Policy
 from syndicated.streams import TUNER, Stream
@@ -114,6 +113,7 @@ def test_the_axes_of_syndicated_are_drawn_independently() -> None:
     assert (abs(counts / n - p) < 4 * np.sqrt(p * (1 - p) / n)).all()
 
 
+@compiled("void(f8[::1], f8, f8[::1], f8[::1], f8[::1], f8[::1])")
 def _long_run(logw: Array, beta: float, uniforms: Array, rewards: Array, drawn: Array, gains: Array) -> None:
     n = len(logw)
     for t in range(len(uniforms)):
@@ -124,7 +124,6 @@ def _long_run(logw: Array, beta: float, uniforms: Array, rewards: Array, drawn: 
 
 
 def test_ten_million_rounds_neither_overflow_nor_lose_precision() -> None:
-    run: Any = numba.njit(_long_run)
     n, rounds, parts = 5, 10**7, 10
     random = np.random.default_rng(4)
     logw, beta = np.zeros(n), rate(n, rounds)
@@ -132,7 +131,7 @@ def test_ten_million_rounds_neither_overflow_nor_lose_precision() -> None:
     for _ in range(parts):
         uniforms, rewards = random.uniform(size=(2, rounds // parts))
         drawn, gains = np.empty((2, rounds // parts))
-        run(logw, beta, uniforms, 1 - 0.1 * rewards, drawn, gains)
+        _long_run(logw, beta, uniforms, 1 - 0.1 * rewards, drawn, gains)
         for j in range(n):
             sums[j].append(math.fsum(gains[drawn == j].tolist()))
     exact = [math.fsum(parts) for parts in sums]

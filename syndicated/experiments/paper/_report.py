@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from syndicated._extras import extra
 from syndicated._files import write
 from syndicated._formatting import signed_number
 from syndicated._security_headers import REPORT_POLICY
@@ -58,7 +59,8 @@ def write_report(file: Path, sections: Sections, settings: Mapping[str, str] | N
 
 def report(sections: Sections, settings: Mapping[str, str]) -> str:
     """The page as text."""
-    from jinja2 import Environment, StrictUndefined
+    with extra("experiments", "the report"):
+        from jinja2 import Environment, StrictUndefined
 
     panels = {name: [_panel(name, result) for result in sections.get(name, [])] for name in HEADINGS}
     every = [panel for own in panels.values() for panel in own]

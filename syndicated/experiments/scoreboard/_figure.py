@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from typing import TYPE_CHECKING, Any
 
 from syndicated._formatting import ratio_number
-from syndicated.experiments._plots import METHODS, OTHERS, STYLE
+from syndicated.experiments._plots import METHODS, OTHERS, STYLE, empty_figure, styled
 from syndicated.experiments.scoreboard._ratios import Ratio, World, overall
 from syndicated.experiments.scoreboard._worlds import BASE, BEST_FIXED, OURS, RIVAL
 from syndicated.tuners import TUNERS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OVERALL = "Geometric mean"
@@ -68,12 +67,12 @@ def heights(rows: Sequence[Line]) -> list[float]:
     return places
 
 
-def draw_board(worlds: Sequence[World]) -> Figure:
+def draw_board(worlds: Sequence[World]) -> "Figure":
     """Ratios on a log axis, a row a world, grouped by kind."""
     rows = lines(worlds)
     places = heights(rows)
-    with mpl.rc_context(STYLE | {"axes.grid": False}):
-        figure = Figure(figsize=(9.0, 0.27 * places[-1] + 1.6), layout="constrained")
+    with styled(STYLE | {"axes.grid": False}):
+        figure = empty_figure(9.0, 0.27 * places[-1] + 1.6)
         ax = figure.subplots()
         _scale(ax, rows, places)
         for row, y in zip(rows, places, strict=True):
@@ -86,7 +85,9 @@ def draw_board(worlds: Sequence[World]) -> Figure:
     return figure
 
 
-def _scale(ax: Axes, rows: Sequence[Line], places: Sequence[float]) -> None:
+def _scale(ax: "Axes", rows: Sequence[Line], places: Sequence[float]) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
     shown = [end for row in rows for label, r in row.ratios.items() for end in _ends(label, r)]
     ax.set_xscale("log")
     ax.set_xlim(min([*shown, 0.5]) / 1.15, max([*shown, 2.0]) * 1.15)
@@ -109,7 +110,7 @@ def _ends(label: str, ratio: Ratio) -> list[float]:
     return [ratio.value, ratio.low, ratio.high] if label in WHISKERS else [ratio.value]
 
 
-def _draw(ax: Axes, row: Line, y: float) -> None:
+def _draw(ax: "Axes", row: Line, y: float) -> None:
     for label, ratio in row.ratios.items():
         style = MARKS.get(label, GUEST)
         if label in WHISKERS:
@@ -122,7 +123,7 @@ def _draw(ax: Axes, row: Line, y: float) -> None:
         )
 
 
-def _legend(figure: Figure, ax: Axes) -> None:
+def _legend(figure: "Figure", ax: "Axes") -> None:
     """Every kind of mark once, ours first."""
     handles, labels = ax.get_legend_handles_labels()
     by_label = dict(zip(reversed(labels), reversed(handles), strict=True))

@@ -1,17 +1,19 @@
 """The scoreboard as text for a terminal."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-
+from syndicated.experiments._tables import empty_table
 from syndicated.experiments.scoreboard._ratios import World, findings, overall
 from syndicated.experiments.scoreboard._worlds import BASE
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_board(console: Console, worlds: Sequence[World]) -> None:
+
+def print_board(console: "Console", worlds: Sequence[World]) -> None:
     """Every tuner's geometric mean over the worlds, and what became of the bars."""
-    table = Table(title=f"Mean regret as a multiple of {BASE}'s, over {len(worlds)} worlds", title_justify="left")
+    table = empty_table(f"Mean regret as a multiple of {BASE}'s, over {len(worlds)} worlds")
     table.add_column("tuner")
     for name in ("geometric mean", "95% interval", "verdict"):
         table.add_column(name, justify="right")

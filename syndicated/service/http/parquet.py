@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from syndicated._extras import extra
+from syndicated.errors import MissingExtraError
 from syndicated.service.core.log_lines import LogLine
 from syndicated.service.core.problems import Problem
 
@@ -20,10 +22,11 @@ JSON = ("params", "choice", "top", "arms", "X", "context")  # as text
 def find() -> Any:
     """pyarrow, or the problem that it is not there."""
     try:
-        import_module("pyarrow.parquet")
-        return import_module("pyarrow")
-    except ImportError:
-        raise Problem(501, "not-installed", 'Parquet needs pip install "syndicated[parquet]"; jsonl does not') from None
+        with extra("parquet", "format=parquet"):
+            import_module("pyarrow.parquet")
+            return import_module("pyarrow")
+    except MissingExtraError as error:
+        raise Problem(501, "not-installed", str(error)) from None
 
 
 async def write(chunks: AsyncIterator[Sequence[LogLine]], arrow: Any) -> AsyncIterator[bytes]:

@@ -1,0 +1,87 @@
+"""How a kernel is compiled: through Numba's cache, by one process at a time, and not without a word."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TextIO, cast
+
+import numba
+from numba.core import event
+
+LOCK_FILE = "syndicated.lock"  # beside the cached code
+
+
+class _Announcement(event.Listener):
+    """One line on standard error before the first kernel that this process compiles."""
+
+    def __init__(self) -> None:
+        self.cache_path: str | None = None
+        self.made = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.made:
+            self.made = True
+            print(f"syndicated: compiling kernels for this machine; {self._next_time()}", file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+    def _next_time(self) -> str:
+        if self.cache_path is None:
+            return "every process does so until NUMBA_CACHE_DIR is a folder that can be written"
+        return f"later runs load them from {self.cache_path}"
+
+
+_announcement = _Announcement()
+_has_turn = False  # whether this process is the one that compiles; one thread at a time is in here
+
+
+def load(function: FunctionType, signature: str) -> Callable[..., Any]:
+    """Numba's dispatcher for this one signature, from the cache or compiled now."""
+    dispatcher = _dispatcher(function)
+    if not hasattr(dispatcher, "stats"):  # NUMBA_DISABLE_JIT: it is the function itself
+        return cast(Callable[..., Any], dispatcher)
+    _announcement.cache_path = dispatcher.stats.cache_path
+    with event.install_listener("numba:compile", _announcement), _one_process_at_a_time(dispatcher.stats.cache_path):
+        dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return cast(Callable[..., Any], dispatcher)
+
+
+def _dispatcher(function: FunctionType) -> Any:
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # neither beside the source nor in the user's cache can a file be written
+        return numba.njit(cache=False, nogil=True, error_model="numpy")(function)
+
+
+@contextmanager
+def _one_process_at_a_time(folder: str | None) -> Iterator[None]:
+    """Of processes that start together one compiles, and the others load what it has compiled.
+
+    A kernel that is compiled because another one calls it is within that one's turn.
+    """
+    global _has_turn
+    if folder is None or _has_turn:
+        yield
+        return
+    with ExitStack() as stack:
+        with suppress(ImportError, OSError):  # Windows, another user's folder, a file system without locks
+            _wait_for(stack.enter_context(Path(folder, LOCK_FILE).open("a")))
+        _has_turn = True
+        try:
+            yield
+        finally:
+            _has_turn = False
+
+
+def _wait_for(file: TextIO) -> None:
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _announcement.made = True  # by the process that is compiling
+        fcntl.flock(file, fcntl.LOCK_EX)

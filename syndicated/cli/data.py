@@ -1,0 +1,17 @@
+"""`syndicated data`: fetch a data set into the user's cache."""
+
+import argparse
+from pathlib import Path
+
+from syndicated.datasets import movielens
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["get"])
+    parser.add_argument("name", choices=["movielens-100k"])
+    parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="u.data, ml-100k.zip or ml-100k.inter")
+    parser.set_defaults(command=_get)
+
+
+def _get(options: argparse.Namespace) -> None:
+    print(f"{movielens.movielens(options.source)}\n\n{movielens.NOTICE}")
