@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from support.live_service import LONG
+
 
 class Browser:
     """Chromium without a window, asked over its DevTools pipe."""
@@ -58,7 +60,7 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._from], [], [], 60)
+            ready, _, _ = select.select([self._from], [], [], LONG)
             assert ready, "the browser is silent"
             self._buffer += os.read(self._from, 2**16)
         message, _, self._buffer = self._buffer.partition(b"\0")

@@ -16,8 +16,9 @@ from syndicated.service.core.service import Service as Core
 from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
 from syndicated.store import SQLite
 
-# For clients of tests that are not about time: a machine that is busy must not make them give up.
-PATIENT: Options = {"timeout": 300.0, "patience": 600.0}
+LONG = 300.0  # seconds: for whatever must end, on a busy machine too
+# For clients of tests that are not about time.
+PATIENT: Options = {"timeout": LONG, "patience": 2 * LONG}
 
 
 class Service(uvicorn.Server):
@@ -49,7 +50,7 @@ def service(file: Path) -> Iterator[Service]:
     thread = threading.Thread(target=server.live)
     thread.start()
     try:
-        assert server.up.wait(300)
+        assert server.up.wait(LONG)
         yield server
     finally:
         server.should_exit = True

@@ -160,15 +160,18 @@ def settings(bandit: Bandit) -> list[tuple[str, str]]:
         ("Seed", str(spec.seed)),
         ("Range of rewards", f"{spec.rewards[0]:g} to {spec.rewards[1]:g}" if spec.rewards else "not limited"),
         ("Reward window", "no end" if spec.window is None else duration(spec.window)),
-        ("Reward when it closes without one", "none" if spec.default_reward is None else f"{spec.default_reward:g}"),
-        ("Several rewards of a decision", _AGGREGATE[spec.aggregate]),
-        ("Learned", "when activated" if spec.deferred else "when the reward comes"),
+        (
+            "Reward if the window closes without one",
+            "none" if spec.default_reward is None else f"{spec.default_reward:g}",
+        ),
+        ("Several rewards for a decision", _AGGREGATE[spec.aggregate]),
+        ("Learns", "when a decision is activated" if spec.deferred else "when a reward comes"),
         ("Mode", _MODES[spec.mode]),
         ("Fallback", _fallback(spec)),
         ("Hold-out", _of_the_decisions(spec.holdout)),
         ("Floor of random arms", _of_the_decisions(spec.floor)),
         ("Features in the log", "of all arms" if spec.log == "all" else "of the chosen arm"),
-        ("Decisions are kept for", "ever" if spec.retention is None else duration(spec.retention)),
+        ("Decisions are kept", "for ever" if spec.retention is None else f"for {duration(spec.retention)}"),
     ]
 
 
@@ -187,7 +190,7 @@ def _space(bandit: Bandit) -> str:
         for name, value in point.items():
             values.setdefault(name, set()).add(value)
     text = "; ".join(f"{name}: {', '.join(f'{v:.12g}' for v in sorted(own))}" for name, own in values.items())
-    return text + ("" if bandit.spec.space or not text else " (the policy's own)") or "none: theory sets everything"
+    return text + ("" if bandit.spec.space or not text else " (the policy's default)") or "none: theory sets everything"
 
 
 def _fallback(spec: Spec) -> str:

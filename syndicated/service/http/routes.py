@@ -1,4 +1,4 @@
-"""The route table: every path of the API, who may use it, what it takes and what it gives."""
+"""The route table: every path of the API, the scope that it needs, its request and its reply."""
 
 from typing import Any
 
@@ -83,12 +83,12 @@ TABLE = [
     Endpoint("GET", BANDITS, "read", "All bandits", bandits, reply=list[BanditReply]),
     Endpoint("GET", BANDIT, "read", "A bandit as it is now", bandit, reply=BanditReply),
     Endpoint("PATCH", BANDIT, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
-    Endpoint("DELETE", BANDIT, "admin", "Retire a bandit: it decides no more", retire, status=204),
+    Endpoint("DELETE", BANDIT, "admin", "Retire a bandit: it makes no more decisions", retire, status=204),
     Endpoint(
         "POST",
         BANDIT + "/decide",
         "decide",
-        "Decide: which arm to play",
+        "Decide which arm to play",
         decide,
         DecideRequest,
         reply=DecideReply,
@@ -102,7 +102,7 @@ TABLE = [
         "POST",
         BANDIT + "/activate",
         "reward",
-        "Activate a deferred decision: it was played",
+        "Activate a deferred decision, because it was played",
         activate,
         ActivateRequest,
         reply=RewardReply,
@@ -111,11 +111,11 @@ TABLE = [
         "GET", BANDIT + "/decisions", "read", "The latest decisions", decisions, query=Latest, reply=list[DecisionReply]
     ),
     Endpoint(
-        "GET", BANDIT + "/decisions/{id}", "read", "A decision, and what came of it", decision, reply=DecisionReply
+        "GET", BANDIT + "/decisions/{id}", "read", "A decision and the events about it", decision, reply=DecisionReply
     ),
     Endpoint("GET", BANDIT + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
     Endpoint("PUT", BANDIT + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
-    Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Let go of a registered arm", drop_arm, status=204),
+    Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Remove a registered arm", drop_arm, status=204),
     Endpoint("GET", BANDIT + "/log", "read", "Export the log", export, query=LogQuery, gives=(JSON_LINES, PARQUET)),
     Endpoint(
         "POST",
@@ -150,16 +150,24 @@ TABLE = [
         reply=BanditReply,
     ),
     Endpoint("GET", "/v1/keys", "admin", "All keys, without their secrets", keys, reply=list[KeyReply]),
-    Endpoint("POST", "/v1/keys", "admin", "Make a key", create_key, KeyRequest, reply=KeyReply, status=201),
+    Endpoint("POST", "/v1/keys", "admin", "Create a key", create_key, KeyRequest, reply=KeyReply, status=201),
     Endpoint("DELETE", "/v1/keys/{id}", "admin", "Revoke a key", revoke_key, reply=KeyReply),
     Endpoint(
-        "DELETE", "/v1/subjects/{subject:path}", "admin", "Empty what the log has about a subject", erase, reply=Erased
+        "DELETE", "/v1/subjects/{subject:path}", "admin", "Erase what the log has about a subject", erase, reply=Erased
     ),
-    Endpoint("GET", "/v1/audit", "admin", "What administrators did", audit, query=Latest, reply=list[AuditLine]),
+    Endpoint(
+        "GET",
+        "/v1/audit",
+        "admin",
+        "The audit log: what administrators did",
+        audit,
+        query=Latest,
+        reply=list[AuditLine],
+    ),
     Endpoint("GET", "/healthz", None, "Whether the process works", healthz, reply=Health),
     Endpoint("GET", "/readyz", None, "Whether requests are served now", readyz, reply=Health),
     Endpoint("GET", "/metrics", "read", "Metrics for Prometheus", metrics, gives=("text/plain",)),
     Endpoint("GET", "/openapi.json", None, "This document", openapi, reply=dict[str, Any]),
     Endpoint("GET", "/docs", None, "This document as a page", docs, gives=("text/html",)),
-    Endpoint("GET", "/docs.css", None, "The style of that page", docs_style, gives=("text/css",)),
+    Endpoint("GET", "/docs.css", None, "The style sheet of that page", docs_style, gives=("text/css",)),
 ]

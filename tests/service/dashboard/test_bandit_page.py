@@ -19,7 +19,7 @@ def test_a_fresh_bandit_waits_for_its_first_decision(tmp_path: Path) -> None:
         page = await visit(site, "fresh")
         assert "No decision yet" in page.text
         assert page.tags["svg"] == 0
-        assert "boldness: 1, 2, 4 (the policy's own)" in page.text
+        assert "boldness: 1, 2, 4 (the policy's default)" in page.text
         assert "none yet" in (await site.get("/")).text
 
     tell(tmp_path, story)
@@ -108,7 +108,7 @@ def test_sgd_ts_draws_two_axes_apart(tmp_path: Path) -> None:
         page = await visit(site, "sgd")
         assert "Probability of each eta0" in page.text
         assert "Probability of each alpha1" in page.text
-        assert "The tuner draws them together" not in page.text
+        assert "The tuner draws these hyper-parameters together" not in page.text
         decision = await site.get(f"/bandits/sgd/decisions/{made[-1].decision_id}")
         assert "Score without exploration" in decision.text
         drawn = draws((await site.service.decisions.decision("sgd", made[-1].decision_id)).decided)
@@ -142,7 +142,7 @@ def test_one_candidate_is_nothing_to_choose(tmp_path: Path, spec: dict[str, Any]
         page = await visit(site, "one")
         assert "the tuner has nothing to choose" in page.plain
         assert "The latest decision was made with" in page.plain
-        assert "No reward has come yet." in page.text
+        assert "There is no reward yet." in page.text
         assert page.tags["svg"] == 1
 
     tell(tmp_path, story)

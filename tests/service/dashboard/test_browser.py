@@ -22,16 +22,37 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         yield running
 
 
+# Counts the page's requests, and those of them that it is still working on.
+COUNT_REQUESTS = """
+window.requests = { all: 0, open: 0 };
+const send = window.fetch;
+window.fetch = async (...given) => {
+  window.requests.all += 1;
+  window.requests.open += 1;
+  const done = () => setTimeout(() => { window.requests.open -= 1; });
+  try {
+    const answer = await send(...given);
+    const text = answer.text.bind(answer);
+    answer.text = () => text().finally(done);
+    return answer;
+  } catch (error) {
+    done();
+    throw error;
+  }
+};
+"""
+# Hide the page, wait until its last request has ended, and show it again: how many requests each of the two has caused.
 HIDE_AND_SHOW = """
-(() => {
-  let count = 0;
-  const fetched = window.fetch;
-  window.fetch = (...given) => { count += 1; return fetched(...given); };
-  return [true, false].map((hidden) => {
-    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+(async () => {
+  const show = (shown) => {
+    Object.defineProperty(document, "hidden", { value: !shown, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
-    return count;
-  });
+    return window.requests.all;
+  };
+  show(false);
+  while (window.requests.open) await new Promise((done) => setTimeout(done, 10));
+  const before = window.requests.all;
+  return [show(false) - before, show(true) - before];
 })()
 """
 
@@ -48,6 +69,7 @@ def test_a_browser_logs_in_and_sees_new_decisions_without_reloading(tmp_path: Pa
         await site.play("news", 7)
         await asyncio.to_thread(look_on, browser)
         await asyncio.to_thread(browser.open, f"{url}/bandits/news/decisions/{made[0].decision_id}")
+        await asyncio.to_thread(browser.ask, "Page.addScriptToEvaluateOnNewDocument", source=COUNT_REQUESTS)
         await asyncio.to_thread(browser.open, f"{url}/bandits/news")
         assert browser.complaints() == []
         assert await asyncio.to_thread(browser.js, HIDE_AND_SHOW) == [0, 1]
@@ -76,4 +98,4 @@ def look_on(browser: Browser) -> None:
     assert browser.js("window.here") is True
     assert browser.js("document.querySelector('details').open") is True
     assert browser.js("document.activeElement.id") == "now-1-summary"
-    assert browser.js("document.getElementById('connection').textContent") == "Following"
+    browser.until("document.getElementById('connection').textContent === 'Live'")

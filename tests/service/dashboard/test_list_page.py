@@ -26,7 +26,7 @@ def test_retired_bandits_stand_apart(tmp_path: Path) -> None:
         assert page.tags["table"] == 2
         assert page.source.index("/bandits/new") < page.source.index("Retired") < page.source.index("/bandits/old")
         assert "retired" in (await visit(site, "old")).text
-        assert "was retired and decides no more" in (await visit(site, "older")).text
+        assert "is retired and makes no more decisions" in (await visit(site, "older")).text
         await site.service.admin.retire("test", "new")
         assert "There is no bandit in use" in (await site.get("/")).plain
 

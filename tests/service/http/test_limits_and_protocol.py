@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from support.api_service import VECTOR, Api, Clock
+from support.live_service import LONG
 from support.live_service import service as running
 
 from syndicated.service.http.limits import Limits, RateLimit
@@ -36,24 +37,16 @@ def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
 def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:
     async def test(api: Api) -> None:
         codes = [(await api.call("GET", "/v1/bandits")).status_code for _ in range(3)]
-        assert codes == [200, 200, 429]
+        assert codes == [200, 429, 429]
         page = await api.client.get("/")
-        assert (page.status_code, page.headers["retry-after"]) == (429, "1")
-        assert "key may send 2 requests a second" in page.text
+        assert page.status_code == 429
+        assert 1 <= int(page.headers["retry-after"]) <= 10_000
+        assert "key may send 0.0001 requests a second" in page.text
         other = await api.key("decide")
         assert (await api.call("POST", "/v1/bandits/b/decide", {}, key=other)).status_code == 404
         assert (await api.call("GET", "/healthz")).status_code == 200
 
-    play(test, limits=Limits(requests_per_second=2.0))
-
-
-def test_expectation_18_a_full_queue_is_refused(play: Callable[..., None]) -> None:
-    async def test(api: Api) -> None:
-        api.service.group_commit.limit = 0
-        reply = await api.call("POST", "/v1/bandits/b/decide", {})
-        assert (reply.status_code, reply.json()["type"]) == (503, "/docs#problem-overload")
-
-    play(test)
+    play(test, limits=Limits(requests_per_second=0.0001))  # so few that none is due again while this test runs
 
 
 def test_a_bucket_fills_again() -> None:
@@ -69,7 +62,7 @@ def test_a_bucket_fills_again() -> None:
 
 def _answer(port: int, parts: Iterable[bytes]) -> bytes:
     """The first bytes of an answer to what is sent until there is one."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as caller:
+    with socket.create_connection(("127.0.0.1", port), timeout=LONG) as caller:
         with suppress(BrokenPipeError, ConnectionResetError):
             for part in parts:
                 caller.sendall(part)
@@ -77,7 +70,7 @@ def _answer(port: int, parts: Iterable[bytes]) -> bytes:
 
 
 def _calling(server: Any) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=20)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=LONG)
 
 
 def test_headers_are_limited(tmp_path: Path) -> None:
@@ -91,7 +84,7 @@ def test_headers_are_limited(tmp_path: Path) -> None:
         assert _answer(port, [b"no HTTP\r\n\r\n"]) == b"HTTP/1.1 400"
         headers = {"authorization": f"Bearer {server.key}"}
         large = {"name": "b", "spec": VECTOR | {"policy": {"name": "x" * 200_000}}}
-        with httpx.Client(base_url=server.url, headers=headers) as client:
+        with httpx.Client(base_url=server.url, headers=headers, timeout=LONG) as client:
             assert [client.post("/v1/bandits", json=large).status_code for _ in range(2)] == [422, 422]
 
 
@@ -184,4 +177,4 @@ def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
         parts = itertools.chain([b"GET /healthz HTTP/1.1\r\nname: "], itertools.repeat(b"x" * 10_000, 1000))
         with suppress(ConnectionResetError):
             assert _answer(int(server.url.rpartition(":")[2]), parts) == b"HTTP/1.1 431"
-        assert httpx.get(f"{server.url}/healthz").status_code == 200
+        assert httpx.get(f"{server.url}/healthz", timeout=LONG).status_code == 200

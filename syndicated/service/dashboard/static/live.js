@@ -1,9 +1,9 @@
-// Keeps the page of a bandit up to date: fetches its numbers every two seconds while somebody can see them.
+// Keeps the page of a bandit up to date: fetches its numbers every two seconds while the page is visible.
 "use strict";
 
 (() => {
-  const EVERY = 2000;
-  const PATIENCE = 10000;
+  const REFRESH_MS = 2000;
+  const TIMEOUT_MS = 10000;
   const live = document.getElementById("live");
   const connection = document.getElementById("connection");
   let shown = "";
@@ -15,7 +15,7 @@
     connection.classList.toggle("away", away);
   }
 
-  // What the reader has opened, scrolled or focused stays so.
+  // Keeps what the reader has opened, scrolled to or focused.
   function replace(text) {
     const open = [...live.querySelectorAll("details[open]")].map((each) => each.id);
     const scrolled = [...live.querySelectorAll(".scroll")].map((each) => [each.id, each.scrollLeft]);
@@ -32,7 +32,7 @@
     if (focus && again) again.focus({ preventScroll: true });
   }
 
-  // New numbers wait while somebody marks a text to copy it.
+  // New numbers wait while the reader selects text.
   function selecting() {
     const selection = document.getSelection();
     return selection !== null && !selection.isCollapsed && live.contains(selection.anchorNode);
@@ -43,9 +43,9 @@
     busy = true;
     clearTimeout(timer);
     try {
-      const answer = await fetch(live.dataset.live, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+      const answer = await fetch(live.dataset.live, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (answer.redirected) {
-        location.reload(); // the key is no longer valid: the page itself leads to the login
+        location.reload(); // the key is no longer valid: the page itself redirects to the login
         return;
       }
       if (!answer.ok) throw new Error(String(answer.status));
@@ -54,15 +54,15 @@
         replace(text);
         shown = text;
       }
-      say("Following", false);
+      say("Live", false);
     } catch {
-      say("Not following: the service does not answer. This is what it said last; trying again.", true);
+      say("Not live: the service does not answer. These are the last numbers; trying again.", true);
     }
     busy = false;
-    timer = setTimeout(refresh, EVERY);
+    timer = setTimeout(refresh, REFRESH_MS);
   }
 
   document.addEventListener("visibilitychange", refresh);
-  timer = setTimeout(refresh, EVERY);
-  say("Following", false);
+  timer = setTimeout(refresh, REFRESH_MS);
+  say("Live", false);
 })();
