@@ -6,6 +6,8 @@ learn(decision, reward)       at any later time, in any order: the policy and th
 """
 
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 import numpy.typing as npt
 
@@ -13,8 +15,9 @@ from syndicated._agent_state import pack_agent, unpack_agent
 from syndicated._player import Player
 from syndicated._validation import check_count, check_number, shorten
 from syndicated.errors import InputError
-from syndicated.policies import Policy
-from syndicated.tuners import Consensus, Tuner
+from syndicated.policies import POLICIES, Policy
+from syndicated.spec import build, complete
+from syndicated.tuners import TUNERS, Consensus, Tuner
 from syndicated.types import Choice, Decision
 
 
@@ -99,3 +102,22 @@ class Agent:
     def restore(self, data: bytes) -> None:
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""
         self.round, self.choice, self._open = unpack_agent(self.player, data)
+
+
+def build_agent(
+    policy: Mapping[str, Any],
+    tuner: Mapping[str, Any],
+    *,
+    space: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    catalogue: npt.ArrayLike | None = None,
+    id: str | None = None,
+) -> Agent:
+    """The agent of two specs; `space` has the candidates of a tuner that does not say its own.
+
+    >>> agent = build_agent({"name": "LinUCB", "dim": 2}, {"name": "Syndicated"}, space={"alpha": [0.1, 1.0]})
+    >>> agent.tuner.points
+    ({'alpha': 0.1}, {'alpha': 1.0})
+    """
+    policy, tuner = complete(policy, tuner, space=space)
+    return Agent(build(POLICIES, policy), build(TUNERS, tuner), seed=seed, catalogue=catalogue, id=id)

@@ -5,6 +5,8 @@
 0.1
 >>> build(POLICIES, {"name": "LinUCB", "dim": 3}).dim
 3
+>>> complete({"name": "LinUCB", "dim": 3}, {"name": "Uniform"})[1]
+{'name': 'Uniform', 'space': {'boldness': [1.0, 2.0, 4.0]}}
 """
 
 import inspect
@@ -14,8 +16,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from syndicated.errors import InputError
+from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.space import Space
+from syndicated.tuners import TUNERS
 
 Spec = dict[str, Any]
 T = TypeVar("T")
@@ -39,6 +43,34 @@ def build(registry: Mapping[str, type[T]], spec: Mapping[str, Any]) -> T:
     if missing:
         raise InputError(f"{cls.__name__} needs {', '.join(missing)}")
     return cls(**{name: _rich(name, value) for name, value in arguments.items()})
+
+
+def takes(registry: Mapping[str, type[Any]], name: str, argument: str) -> bool:
+    """Whether the part of this name has such a constructor argument."""
+    return argument in inspect.signature(find(registry, name)).parameters
+
+
+def complete(
+    policy: Mapping[str, Any],
+    tuner: Mapping[str, Any],
+    *,
+    space: Mapping[str, Any] | None = None,
+    horizon: int | None = None,
+) -> tuple[Spec, Spec]:
+    """The specs of a policy and its tuner with everything said that decides what they do.
+
+    The horizon goes to the parts that take one and do not say their own. A tuner that takes a space has its own, or
+    this one, or else the policy's default candidates.
+    """
+    policy, tuner = _with_horizon(POLICIES, policy, horizon), _with_horizon(TUNERS, tuner, horizon)
+    if "space" in tuner or not takes(TUNERS, tuner["name"], "space"):
+        return policy, tuner
+    return policy, {**tuner, "space": _plain(build(POLICIES, policy).space if space is None else space)}
+
+
+def _with_horizon(registry: Mapping[str, type[Any]], spec: Mapping[str, Any], horizon: int | None) -> Spec:
+    default = horizon is not None and takes(registry, spec["name"], "horizon")
+    return {"horizon": horizon, **spec} if default else dict(spec)
 
 
 def _plain(value: Any) -> Any:

@@ -1,18 +1,15 @@
 """`syndicated evaluate`: what other configurations would have earned, from a log."""
 
 import argparse
-import inspect
 from pathlib import Path
 
-from syndicated.agent import Agent
+from syndicated.agent import build_agent
 from syndicated.cli.options import console, settings_of
 from syndicated.errors import InputError
 from syndicated.evaluate import Evaluation, evaluate, read_log
 from syndicated.evaluate.table import print_evaluations
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.space import Space
-from syndicated.spec import build
 from syndicated.tuners import TUNERS, Fixed
 
 
@@ -40,14 +37,12 @@ def _evaluate(options: argparse.Namespace) -> None:
     if settings["environment"]:
         raise InputError("--set of this command takes policy. and tuner. only; got environment.")
     log = read_log(options.log, options.bandit)
-    policy = build(POLICIES, {"name": options.policy, "dim": log.dim, **settings["policy"]})
+    policy = {"name": options.policy, "dim": log.dim, **settings["policy"]}
     found: dict[str, Evaluation] = {}
     for name in options.tuner or ["Consensus"]:
         tuner = find(TUNERS, name)
-        space = Space(**settings["space"]) if settings["space"] or tuner is Fixed else policy.space
-        takes = "space" in inspect.signature(tuner).parameters
-        spec = {"name": name, **({"space": space} if takes else {}), **settings["tuner"]}
-        agent = Agent(policy, build(TUNERS, spec), seed=options.seed)
+        space = settings["space"] or ({} if tuner is Fixed else None)  # Fixed without values plays by theory
+        agent = build_agent(policy, {"name": name, **settings["tuner"]}, space=space, seed=options.seed)
         found[tuner.__name__] = evaluate(
             log,
             agent,
@@ -55,4 +50,4 @@ def _evaluate(options: argparse.Namespace) -> None:
             acceptance=options.acceptance,
             histories=options.histories,
         )
-    print_evaluations(console(), type(policy).__name__, log, found)
+    print_evaluations(console(), find(POLICIES, options.policy).__name__, log, found)

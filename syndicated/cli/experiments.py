@@ -1,7 +1,6 @@
 """`syndicated run`, `syndicated reproduce` and `syndicated scoreboard`: experiments, here or on a cluster."""
 
 import argparse
-import inspect
 import time
 
 from syndicated.cli.execution import add_size, run_and_tabulate, run_with_progress, save_and_print
@@ -20,7 +19,7 @@ from syndicated.experiments import (
 from syndicated.experiments._formatting import time_text
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.spec import Spec, build
+from syndicated.spec import Spec, build, takes
 from syndicated.tuners import TUNERS, Consensus, Fixed
 
 
@@ -67,9 +66,8 @@ def _run(options: argparse.Namespace) -> None:
         tuner = find(TUNERS, name)
         space = settings["space"] or ({} if tuner is Fixed else candidates)
         own = tuner is Consensus and not settings["space"]
-        takes = "space" in inspect.signature(tuner).parameters and not own
-        spec = {"name": tuner.__name__, **({"space": space} if takes else {}), **settings["tuner"]}
-        tuners[tuner.__name__] = spec
+        given = {"space": space} if takes(TUNERS, name, "space") and not own else {}
+        tuners[tuner.__name__] = {"name": tuner.__name__, **given, **settings["tuner"]}
     experiment = Experiment(
         name="run",
         title=f"{policy.__name__} in {world.__name__}",

@@ -32,7 +32,7 @@ from syndicated._player import Player, Proposal
 from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent
 from syndicated.errors import InputError
-from syndicated.evaluate.log import LEAST, Log
+from syndicated.evaluate.log import MIN_PROPENSITY, Log
 from syndicated.policies import LinUCB
 from syndicated.streams import ACCEPT, Stream
 from syndicated.types import Array, Decision
@@ -127,7 +127,7 @@ def evaluate(
     for each in log.rounds:
         check_number("a reward of this policy", each.reward, *agent.policy.rewards)
     least = min(each.propensity for each in log.rounds)
-    c = least if acceptance is None else check_number("acceptance", acceptance, low=LEAST, high=1.0)
+    c = least if acceptance is None else check_number("acceptance", acceptance, low=MIN_PROPENSITY, high=1.0)
     rewards = np.array([each.reward for each in log.rounds])
     first = agent.player.seed
     seeds = range(first, first + check_count("histories", histories))

@@ -4,8 +4,8 @@
     {"seq": 21, "bandit": "news", "kind": "reward", "ref": 17, "learn": 1.0, ...}
 
 A line of any kind with `ref` and a number `learn` is the reward of decision `ref` of its bandit. Decisions count in the
-order of `seq`, wherever their lines stand. One that the agent did not make (see `by`), and nobody drew, says nothing of
-the other arms and is left out. Other keys and other lines are ignored.
+order of `seq`, wherever their lines stand. Decisions made by someone else (see `by`) without randomisation say nothing
+about the other arms and are left out. Other keys and other lines are ignored.
 """
 
 import json
@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._decided_by import BY_OTHERS
 from syndicated._validation import MAX_MAGNITUDE, check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.types import Array
 
-LEAST = 1e-12  # of a propensity
-OPTION = '"log": "all"'  # of a bandit: write the features of all arms with every decision
-OTHERS = ("caller", "fallback", "holdout")  # who may decide in the agent's place
+MIN_PROPENSITY = 1e-12
+LOG_ALL = '"log": "all"'  # in a bandit's spec: log the features of all arms with every decision
 Key = tuple[str, int]
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Logged:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _table(self.X))
-        object.__setattr__(self, "propensity", check_number("propensity", self.propensity, low=LEAST, high=1.0))
+        object.__setattr__(self, "propensity", check_number("propensity", self.propensity, MIN_PROPENSITY, 1.0))
         object.__setattr__(self, "reward", check_number("reward", self.reward, low=-MAX_MAGNITUDE, high=MAX_MAGNITUDE))
         if check_count("place", self.place, low=0) >= len(self.X):
             raise InputError(f"place must be a row of X, from 0 to {len(self.X) - 1}; got {self.place}")
@@ -71,7 +71,7 @@ class Log:
     def left_out(self) -> str:
         """How many decisions were left out, and why."""
         parts = f"{self.unrewarded:,} without a reward", f"{self.featureless:,} without X"
-        return ", ".join((*parts, f"{self.forced:,} that others made without chance"))
+        return ", ".join((*parts, f"{self.forced:,} not randomised"))
 
     @property
     def dim(self) -> int:
@@ -104,26 +104,26 @@ def read_log(path: str | Path, bandit: str | None = None) -> Log:
 
 
 def _decision(line: dict[str, Any]) -> Logged | str:
-    """The decision, its reward open; or the count of those left out that it belongs to."""
+    """The decision without its reward; or the name of the count in `Log` if it is left out."""
     if line.get("X") is None:
         return "featureless"
     logged = Logged(line["X"], line.get("place", -1), line.get("propensity", math.nan), 0.0)
-    forced = line.get("by") in OTHERS and logged.propensity == 1.0 and len(logged.X) > 1
+    forced = line.get("by") in BY_OTHERS and logged.propensity == 1.0 and len(logged.X) > 1
     return "forced" if forced else logged
 
 
 def _join(decisions: dict[Key, Logged | str], rewards: dict[Key, float]) -> Log:
-    """Every decision with its reward, in their order."""
+    """Every decision with its reward, in order."""
     left = Counter(each for each in decisions.values() if isinstance(each, str))
     if left["featureless"] == len(decisions):
-        raise InputError(f"a log must have the features of all arms, X; set {OPTION} in the bandit's configuration")
+        raise InputError(f"a log must have the features of all arms, X; set {LOG_ALL} in the bandit's configuration")
     found = [(key, each) for key in sorted(decisions) if isinstance(each := decisions[key], Logged)]
     rounds = tuple(replace(each, reward=rewards[key]) for key, each in found if key in rewards)
     return Log(rounds, len(found) - len(rounds), left["featureless"], left["forced"])
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every line that is not empty, and how to speak of it."""
+    """Every line that is not empty, with its number and file for error messages."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, text in enumerate(file, start=1):
             if text.strip():
@@ -138,7 +138,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _check_bandit(path: Path, there: set[str], wanted: str | None) -> None:
-    """Refuse a log without decisions, of other bandits than the wanted one, or of several if none is."""
+    """Refuse a log without decisions, without the wanted bandit, or with several bandits if none was named."""
     names = ", ".join(sorted(there))
     if not there:
         raise InputError(f'{path.name} must have decisions, lines with "kind": "decide"; got none')
@@ -149,7 +149,7 @@ def _check_bandit(path: Path, there: set[str], wanted: str | None) -> None:
 
 
 def _at(where: str, check: Callable[..., T], *arguments: Any) -> T:
-    """What the check gives; an error says in which line."""
+    """The result of a check; its error names the line."""
     try:
         return check(*arguments)
     except InputError as error:
@@ -157,7 +157,7 @@ def _at(where: str, check: Callable[..., T], *arguments: Any) -> T:
 
 
 def _table(X: npt.ArrayLike) -> Array:
-    """A checked table of features of whatever width."""
+    """A checked table of features of any width."""
     try:
         shape = np.shape(X)
     except ValueError:

@@ -1,18 +1,17 @@
 """An experiment is data: a world, a policy, tuners by name, and how often. A task is one run of one of them."""
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from syndicated._validation import check_count
-from syndicated.agent import Agent
+from syndicated.agent import Agent, build_agent
 from syndicated.environments import ENVIRONMENTS, Environment
 from syndicated.policies import POLICIES
-from syndicated.registry import Registry, find
-from syndicated.spec import Spec, build
+from syndicated.registry import Registry
+from syndicated.spec import Spec, build, complete
 from syndicated.tuners import TUNERS
 
 RESULTS_VERSION = 3  # raise it when a change of the code changes what tasks give
@@ -56,9 +55,8 @@ class Experiment:
         ]
 
     def _parts(self, label: str) -> tuple[Spec, Spec]:
-        """The policy and the tuner that play under this label, with all that decides what they do."""
-        policy = _with_horizon(POLICIES, self.policies.get(label, self.policy), self.horizon)
-        return policy, _with_space(policy, _with_horizon(TUNERS, self.tuners[label], self.horizon))
+        """The policy and the tuner of this label. Said in the spec, a default space is part of the task's key."""
+        return complete(self.policies.get(label, self.policy), self.tuners[label], horizon=self.horizon)
 
 
 @dataclass(frozen=True)
@@ -100,25 +98,7 @@ class Task:
         return build(ENVIRONMENTS, self.environment)
 
     def agent(self) -> Agent:
-        policy, tuner = build(POLICIES, self.policy), build(TUNERS, self.tuner)
-        return Agent(policy, tuner, seed=self.seed, catalogue=self.world().catalogue())
+        return build_agent(self.policy, self.tuner, seed=self.seed, catalogue=self.world().catalogue())
 
     def __str__(self) -> str:
         return f"{self.experiment}, tuner {self.tuner_name}, repeat {self.repeat} (seed {self.seed})"
-
-
-def _with_horizon(registry: Mapping[str, type[Any]], spec: Spec, horizon: int) -> Spec:
-    """The spec, with the experiment's horizon where the part takes one and does not say its own."""
-    takes = "horizon" in inspect.signature(find(registry, spec["name"])).parameters
-    return {"horizon": horizon, **spec} if takes else dict(spec)
-
-
-def _with_space(policy: Spec, tuner: Spec) -> Spec:
-    """The tuner's spec, with the policy's own space where the tuner takes one and does not say its own.
-
-    Said in the spec, the space is part of the task's key: another default space is another task.
-    """
-    if "space" in tuner or "space" not in inspect.signature(find(TUNERS, tuner["name"])).parameters:
-        return tuner
-    own: Any = build(POLICIES, policy)
-    return {**tuner, "space": {name: list(values) for name, values in own.space.axes.items()}}

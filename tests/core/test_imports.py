@@ -17,11 +17,12 @@ from syndicated import errors
 PACKAGE = Path(syndicated.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
-    {"types", "errors", "_numba", "_special", "_files", "_formatting", "_security_headers"},
+    {"types", "errors", "_decided_by", "_numba", "_special", "_files", "_formatting", "_security_headers"},
     {"_compiled", "_extras", "_validation", "_learner", "_series"},
     {"streams"},
     {"space", "registry", "_argmax", "_statefile", "datasets"},
-    {"spec", "policies", "tuners", "environments"},
+    {"policies", "tuners", "environments"},
+    {"spec"},
     {"_player"},
     {"_agent_state"},
     {"agent"},

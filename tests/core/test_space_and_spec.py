@@ -3,14 +3,16 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from syndicated import OP, SGDTS, UCBGLM, Corral, Fixed, InputError, LinTS, LinUCB, Space, Syndicated, Theory, TwoLayer
+from syndicated.agent import build_agent
 from syndicated.checks import on_space
 from syndicated.environments import ENVIRONMENTS, Environment, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
 from syndicated.registry import Registry, find
-from syndicated.spec import build, spec_of
+from syndicated.spec import build, complete, spec_of
 from syndicated.tuners import TUNERS, Tuner
 
 SPACE = Space(alpha=[0, 0.1, 1], lam=[0.1, 1])
@@ -181,3 +183,33 @@ def test_bad_values_in_a_spec_are_refused_as_in_a_constructor() -> None:
         build(POLICIES, {"name": "LinUCB", "dim": "three"})
     with pytest.raises(InputError, match="axis 'alpha' must have at least one candidate"):
         build(TUNERS, {"name": "OP", "space": {"alpha": []}})
+
+
+LINUCB, OWN = {"name": "LinUCB", "dim": 3}, {"boldness": [1.0, 2.0, 4.0]}
+
+
+def test_a_tuner_has_its_own_space_or_the_given_one_or_else_the_policy_s() -> None:
+    mine, given = {"alpha": [0.5]}, {"alpha": [0.1, 1.0]}
+    assert complete(LINUCB, {"name": "Uniform", "space": mine}, space=given)[1]["space"] == mine
+    assert complete(LINUCB, {"name": "Uniform"}, space=given)[1]["space"] == given
+    assert complete(LINUCB, {"name": "Uniform"})[1]["space"] == OWN
+    assert complete(LINUCB, {"name": "Fixed"}, space={})[1]["space"] == {}
+
+
+def test_a_tuner_that_takes_no_space_gets_none() -> None:
+    assert complete(LINUCB, {"name": "Theory"}, space=OWN) == (LINUCB, {"name": "Theory"})
+
+
+def test_a_horizon_goes_to_the_parts_that_take_one_and_do_not_say_their_own() -> None:
+    sgdts = {"name": "SGDTS", "dim": 3}
+    assert complete(sgdts, {"name": "Theory"}, horizon=50)[0] == {"horizon": 50, **sgdts}
+    assert complete(LINUCB, {"name": "OP", "horizon": 9}, horizon=50)[0] == LINUCB
+    assert complete(LINUCB, {"name": "OP", "horizon": 9}, horizon=50)[1]["horizon"] == 9
+    assert "horizon" not in complete(sgdts, {"name": "OP"})[0]
+
+
+def test_an_agent_is_built_from_two_specs() -> None:
+    agent = build_agent(LINUCB, {"name": "TwoLayer"}, seed=4, catalogue=np.eye(3), id="news")
+    assert repr(agent.tuner) == repr(TwoLayer(Space(**OWN)))
+    assert repr(agent.policy) == repr(LinUCB(dim=3))
+    assert (agent.player.seed, agent.id, agent.decide([1]).x.tolist()) == (4, "news", [0.0, 1.0, 0.0])

@@ -376,7 +376,7 @@ BAD_LOGS: dict[str, tuple[Any, str]] = {
     ),
     "no rewards": (
         [line for line in _lines(SMALL) if line["kind"] == "decide"],
-        "a log must have decisions with X and a reward; it left out 6 without a reward, 0 without X, 0 that others ",
+        "a log must have decisions with X and a reward; it left out 6 without a reward, 0 without X, 0 not randomised",
     ),
     "no number": (_with(0, seq="1"), WHERE + "seq must be a whole number of at least 0; got '1'"),
     "twice": (_with(3, seq=1), "line 4 of log.jsonl: a decision must be logged once; 1 is logged twice"),
@@ -490,7 +490,7 @@ def test_the_command_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "90% interval" in shown
     assert "the target's own first rounds, as many as were accepted; the log had 499.\n" in shown
     assert "\nMeans over 2 histories of each target; the intervals include how far they differ.\n" in shown
-    assert "Left out: 1 without a reward, 0 without X, 0 that others made without chance." in shown
+    assert "Left out: 1 without a reward, 0 without X, 0 not randomised." in shown
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
     assert [row[0] for row in rows] == ["the log", "Consensus", "", "", "", "Fixed", "", "", ""]
     for row, estimate in zip(rows[5:], (found.dr, found.snips, found.ips, found.gain), strict=True):

@@ -5,7 +5,6 @@ only what stands in the event: no clock, no other draw. So whoever folds the sam
 bandit, to the bit.
 """
 
-import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -15,19 +14,18 @@ import msgspec
 import numpy as np
 
 from syndicated._argmax import leaders
+from syndicated._decided_by import COUNTED, By
 from syndicated._player import Proposal
 from syndicated._statefile import pack, unpack
 from syndicated._validation import check_number, check_range, shorten
-from syndicated.agent import Agent
+from syndicated.agent import Agent, build_agent
 from syndicated.errors import InputError
 from syndicated.features import Encoder
-from syndicated.policies import POLICIES
-from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
-from syndicated.service.core.messages import Arm, By, DecideRequest, Spec
-from syndicated.service.core.records import COUNTED, Decided, Record, TopArm, decode, from_choice, to_decision
-from syndicated.spec import build
+from syndicated.service.core.messages import Arm, DecideRequest, Spec
+from syndicated.service.core.records import Decided, Record, TopArm, decode, from_choice, to_decision
+from syndicated.spec import takes
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
 from syndicated.tuners import TUNERS
@@ -261,13 +259,12 @@ def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
             raise InputError(f"a policy and a tuner must have a name; got {shorten(part)}")
     if "dim" in spec.policy and spec.policy["dim"] != encoder.dim:
         raise InputError(f"policy.dim must be {encoder.dim}, that of the features; got {shorten(spec.policy['dim'])}")
-    policy = build(POLICIES, {**spec.policy, "dim": encoder.dim})
-    arguments = dict(spec.tuner)
+    tuner = dict(spec.tuner)
     if spec.space is not None:
-        arguments["space"] = spec.space
-    elif "space" in inspect.signature(find(TUNERS, spec.tuner["name"])).parameters:
-        arguments["space"] = policy.space
-    tuner = build(TUNERS, arguments)
+        tuner["space"] = spec.space
+    elif takes(TUNERS, tuner["name"], "space"):
+        tuner.pop("space", None)  # it has never counted here, and journals hold such specs: the spec's own `space` does
+    agent = build_agent({**spec.policy, "dim": encoder.dim}, tuner, seed=spec.seed, id=id_)
     if spec.rewards is not None:
         check_range("rewards", list(spec.rewards))
     if spec.aggregate != "first" and spec.window is None:
@@ -276,7 +273,6 @@ def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
         raise InputError("a default reward is for when the window closes: window must be given")
     if (spec.fallback == "arm") != (spec.fallback_arm is not None):
         raise InputError("fallback_arm must be given with the fallback 'arm', and only then")
-    agent = Agent(policy, tuner, seed=spec.seed, id=id_)
     if spec.default_reward is not None:
         check_number("default_reward", spec.default_reward, *reward_range(spec, agent))
     return encoder, agent

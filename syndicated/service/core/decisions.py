@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from msgspec.structs import replace
 
+from syndicated._decided_by import COUNTED
 from syndicated.errors import InputError
 from syndicated.service.core.arms import ArmTable
 from syndicated.service.core.bandit import Bandit
@@ -14,7 +15,7 @@ from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import COUNTED, Decided, Record, decode
+from syndicated.service.core.records import Decided, Record, decode
 from syndicated.types import Array
 
 

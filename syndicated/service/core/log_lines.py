@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from syndicated._decided_by import COUNTED, By
 from syndicated._validation import check_arms, check_features, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.messages import By, Outcome, Text
+from syndicated.service.core.messages import Outcome, Text
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import (
-    COUNTED,
     ChoiceRecord,
     Decided,
     Record,

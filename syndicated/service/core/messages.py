@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from syndicated._decided_by import By
+
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 Name = Annotated[
     str,
@@ -17,7 +19,6 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 Scope = Literal["decide", "reward", "read", "admin"]
 Outcome = Literal["learned", "counted", "collected", "held", "activated", "late", "repeated"]
-By = Literal["agent", "warmup", "floor", "holdout", "fallback", "caller"]
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,12 +17,11 @@ import msgspec
 import numpy as np
 from msgspec import Struct, field
 
+from syndicated._decided_by import By
 from syndicated.errors import InputError
-from syndicated.service.core.messages import By, Scope
+from syndicated.service.core.messages import Scope
 from syndicated.store import Event
 from syndicated.types import Choice, Decision
-
-COUNTED = ("agent", "warmup", "floor", "caller")  # decisions that the model learns from
 
 
 class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from syndicated._decided_by import BY_THE_BANDIT, By
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.history import History
-from syndicated.service.core.messages import By, Spec
+from syndicated.service.core.messages import Spec
 from syndicated.service.core.records import Record
 from syndicated.service.dashboard.curves import Curves, Progress, curves, history_rows, joint, progress
 from syndicated.service.dashboard.formatting import DECIDED_BY, Interval, duration, params_text, percent, share
 from syndicated.service.dashboard.list_view import BanditRow, bandit_row
 from syndicated.tuners import TUNERS
 from syndicated.types import Params
-
-BY_THE_BANDIT: tuple[By, ...] = ("agent", "warmup", "floor")  # decisions that are not held out
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from syndicated._decided_by import COUNTED, By
 from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.messages import By
-from syndicated.service.core.records import COUNTED, Decided, Record, decode
+from syndicated.service.core.records import Decided, Record, decode
 from syndicated.service.dashboard.formatting import DECIDED_BY, params_text
 from syndicated.store import Event
 

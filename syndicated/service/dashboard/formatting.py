@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from syndicated._decided_by import By
 from syndicated._formatting import number
 from syndicated.service.core.history import mean_and_error
-from syndicated.service.core.messages import By
 from syndicated.types import Params
 
 STANDARD_ERRORS_95 = 1.96  # on each side of a mean, for a 95% band
