@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ import dask
 import pytest
 from distributed import Client
 from numba.core.dispatcher import Dispatcher
-from test_experiments import NEVER_FITS, SMALL, timeless
+from support.experiments import NEVER_FITS, SMALL, timeless
 
 from syndicated import InputError, TaskError
 from syndicated.cli import main
 from syndicated.experiments import Curve, Task, run, run_task
 from syndicated.experiments import _executors as executors
 
-LONGER = replace(SMALL, horizon=2_000)  # a fraction of a second a task, so that a kill meets one at work
+PATIENCE = 600  # seconds after which what has hung fails; nothing here waits that long
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the cluster cannot import this file
 
 RUN = ["run", "--horizon", "60", "--repeats", "2", "--jobs", "2"]
@@ -45,7 +46,7 @@ class Cluster:
     def start_scheduler(self) -> None:
         scheduler = self.start("dask_scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0")
         assert scheduler.stderr is not None
-        ends = threading.Timer(30, scheduler.kill)
+        ends = threading.Timer(PATIENCE, scheduler.kill)
         ends.start()
         self.address = next(line.split()[-1] for line in scheduler.stderr if "Scheduler at:" in line)
         ends.cancel()
@@ -57,6 +58,12 @@ class Cluster:
         for process in reversed(self.processes):
             process.kill()
             process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may answer late."""
+    monkeypatch.setattr(executors, "SCHEDULER_TIMEOUT", PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +81,8 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[Any]:
     """What the test itself asks the cluster with."""
-    with Client(cluster.address, timeout=30, set_as_default=False) as client:
-        client.wait_for_workers(1, timeout=30)
+    with Client(cluster.address, timeout=PATIENCE, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=PATIENCE)
         yield client
 
 
@@ -95,23 +102,24 @@ def kernels_compiled_anew() -> tuple[int, int]:
     return sum(sum(hit.values()) for hit in hits), sum(sum(miss.values()) for miss in misses)
 
 
+def die_in_process(pid: int, task: Task, key: str) -> Curve:
+    """The task's curve, but in that process its death."""
+    if os.getpid() == pid:
+        os.kill(pid, signal.SIGKILL)
+    return run_task(task)
+
+
 def test_a_worker_killed_at_work_costs_a_retry_and_changes_nothing(
-    cluster: Cluster, client: Any, tmp_path: Path
+    cluster: Cluster, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = cluster.start_worker(threads=1)
-    client.wait_for_workers(2, timeout=30)
-    victims = next(address for address, pid in client.run(os.getpid).items() if pid == victim.pid)
+    client.wait_for_workers(2, timeout=PATIENCE)
     before = client.run_on_scheduler(lost_tasks)
-
-    def done(task: Task) -> None:
-        if victim.poll() is None and client.processing()[victims]:
-            victim.kill()
-            victim.wait(timeout=10)
-
-    curves = run(LONGER.tasks(), tmp_path / "dask", executors.dask(1, cluster.address), done)
-    assert victim.poll() == -signal.SIGKILL
+    monkeypatch.setattr(executors, "_run_same_version", partial(die_in_process, victim.pid))
+    curves = run(SMALL.tasks(), tmp_path / "dask", executors.dask(1, cluster.address))
+    assert victim.wait(timeout=PATIENCE) == -signal.SIGKILL
     assert client.run_on_scheduler(lost_tasks) > before
-    assert timeless(curves) == timeless(run(LONGER.tasks(), tmp_path / "here"))
+    assert timeless(curves) == timeless(run(SMALL.tasks(), tmp_path / "serial"))
 
 
 def test_a_failed_run_names_its_task_and_leaves_nothing_on_the_cluster(
@@ -119,20 +127,29 @@ def test_a_failed_run_names_its_task_and_leaves_nothing_on_the_cluster(
 ) -> None:
     with pytest.raises(TaskError, match=r"never, tuner .* \(seed .* must be between 0 and 1.*0 of 9 tasks are done"):
         run(NEVER_FITS.tasks(), tmp_path, executors.dask(1, cluster.address))
-    deadline = time.monotonic() + 20
-    while client.run_on_scheduler(known_tasks) and time.monotonic() < deadline:
-        pass
-    assert client.run_on_scheduler(known_tasks) == 0
+    deadline = time.monotonic() + PATIENCE
+    while client.run_on_scheduler(known_tasks):
+        assert time.monotonic() < deadline
     assert len(client.nthreads()) >= 1
 
 
-def test_a_scheduler_lost_at_work_fails_the_run_and_keeps_what_was_done(tmp_path: Path) -> None:
+def run_first_repeat_alone(task: Task, key: str) -> Curve:
+    """The task's curve; later repeats never end."""
+    if task.repeat:
+        threading.Event().wait()
+    return run_task(task)
+
+
+def test_a_scheduler_lost_at_work_fails_the_run_and_keeps_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_run_same_version", run_first_repeat_alone)
     cluster = Cluster()
     try:
         cluster.start_scheduler()
         cluster.start_worker(threads=1)
         with pytest.raises(TaskError, match=r"connection to the Dask scheduler was lost \(\d of 9 tasks are done"):
-            run(LONGER.tasks(), tmp_path, executors.dask(1, cluster.address), lambda task: cluster.processes[0].kill())
+            run(SMALL.tasks(), tmp_path, executors.dask(1, cluster.address), lambda task: cluster.processes[0].kill())
     finally:
         cluster.end()
 
@@ -177,7 +194,7 @@ def test_a_task_lost_several_times_is_tried_again(notes: Path, tmp_path: Path, m
     task = SMALL.tasks()[:1]
     curves = run(task, tmp_path / "dask", executors.dask(1))
     assert len(list(notes.iterdir())) == 2
-    assert timeless(curves) == timeless(run(task, tmp_path / "here"))
+    assert timeless(curves) == timeless(run(task, tmp_path / "serial"))
 
 
 def test_a_task_that_always_kills_its_worker_fails_by_name(
@@ -210,7 +227,7 @@ def answers(shown: str) -> bool:
     """Whether somebody listens at the dashboard's address."""
     port = int(shown.split("dashboard at http://127.0.0.1:")[1].split("/")[0])
     with socket.socket() as probe:
-        probe.settimeout(5)
+        probe.settimeout(PATIENCE)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 

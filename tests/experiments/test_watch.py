@@ -6,7 +6,7 @@ import pytest
 from syndicated import OP, SGDTS, Agent, Corral, Fixed, LinTS, LinUCB, Space, Syndicated, TwoLayer
 from syndicated.environments import Linear, Logistic
 from syndicated.experiments._run import simulate
-from syndicated.experiments._watch import EVERY, Watch
+from syndicated.experiments._watch import SAMPLING_STEP, Watch
 from syndicated.streams import TUNER, Stream
 from syndicated.types import Array, Choice
 
@@ -82,9 +82,9 @@ def test_tuning_is_what_was_lost_against_the_best_candidate() -> None:
         losses.append(each.means.max() - each.means[twin.player.arms_of_points(each.arms, twin.round)])
         decision = twin.decide(each.arms)
         twin.learn(decision, float(each.rewards[decision.arm]))
-    sampled = np.array(losses)[::EVERY]
+    sampled = np.array(losses)[::SAMPLING_STEP]
     best = sampled[:, sampled.sum(axis=0).argmin()]
-    assert watch.split(regret)[1][-1] == pytest.approx(EVERY * (regret[::EVERY] - best).sum())
+    assert watch.split(regret)[1][-1] == pytest.approx(SAMPLING_STEP * (regret[::SAMPLING_STEP] - best).sum())
     assert watch.split(regret)[1][-1] > 0.5 * regret.sum()
 
 

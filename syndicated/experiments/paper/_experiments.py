@@ -11,7 +11,7 @@ ALPHAS = [0, 0.01, 0.1, 1, 10]
 LAMS = [0.01, 0.1, 1]
 ETAS = [0.01, 0.1, 1, 10]
 CANDIDATES = {"alpha": ALPHAS, "lam": LAMS, "eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS}
-GRID = [i / 2 for i in range(21)]
+ALPHA_GRID = [i / 2 for i in range(21)]
 
 
 def _tuners(one: Mapping[str, Any], all_: Mapping[str, Any]) -> dict[str, Spec]:
@@ -32,7 +32,7 @@ def _table1(policy: str, features: str, published: Mapping[str, tuple[float, flo
         title=f"{policy}, {features} features",
         environment={"name": "Linear", "dim": 5, "noise": 0.5, "fixed": features == "fixed"},
         policy={"name": policy, "dim": 5, "intercept": False, "sigma": 0.5},
-        tuners={f"alpha={a}": {"name": "Fixed", "space": {"alpha": [a]}} for a in GRID}
+        tuners={f"alpha={a}": {"name": "Fixed", "space": {"alpha": [a]}} for a in ALPHA_GRID}
         | {"Theory": {"name": "Theory"}},
         repeats=5,
         published=published,

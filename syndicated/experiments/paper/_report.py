@@ -22,6 +22,7 @@ from syndicated.experiments import _plots as plots
 from syndicated.experiments._formatting import spec_text, time_text, versions
 from syndicated.experiments._results import (
     MIN_REPEATS,
+    RESAMPLES,
     Check,
     Result,
     Row,
@@ -72,6 +73,7 @@ def report(sections: Sections, settings: Mapping[str, str]) -> str:
         verdicts=list(Verdict),
         marks=MARKS,
         min_repeats=MIN_REPEATS,
+        resamples=RESAMPLES,
         headings={name: HEADINGS[name] for name, own in panels.items() if own},
         panels=panels,
         figures={name: _tuners(panels[name]) for name in FIGURES if panels[name]},

@@ -7,6 +7,7 @@ from syndicated._files import write
 from syndicated._formatting import ratio_number
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._formatting import spec_text, time_text, versions
+from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
 from syndicated.experiments.scoreboard._ratios import Ratio, Standing, World, findings, overall, standings
 from syndicated.experiments.scoreboard._worlds import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
 from syndicated.spec import Spec
@@ -14,29 +15,30 @@ from syndicated.spec import Spec
 INTRO = f"""\
 # Scoreboard
 
-How much regret every tuner has in every kind of world, as a multiple of {BASE}'s: the mean over repeats of the
-regret at the horizon, divided by that of {BASE} on the same seeds. Less is better. `make scoreboard` plays all of it
-and writes this page; nothing here is written by hand.
+The mean regret of every tuner in every kind of world, divided by that of {BASE} on the same seeds. Less is better.
+`make scoreboard` runs all of it and writes this page; nothing here is written by hand.
 
 ![Every tuner's ratio in every world](scoreboard.svg)
 """
 READING = f"""\
 ## How to read it
 
-- **Ratios** are ratios of means: what a tuner costs on average over what the other does. They are paired: all tuners of
-  a world meet the same arms and the same noise.
-- **95% intervals** come from 10,000 resamples of the repeats, the same ones for both tuners. Percentiles are taken
-  farther out the fewer repeats there are, as in [experiments.md](experiments.md). Those of the geometric mean resample
-  worlds with as many repeats together, for the same seed gives them the same parameter. On skewed made-up regrets the
-  intervals of 20 repeats cover the truth in 94.6% of all cases, those of 8 in 93.6%.
-- **Verdict**: better or worse if the interval excludes 1, otherwise not settled; fewer than 5 repeats settle nothing.
-  The intervals are not corrected for their number: of twenty comparisons of equals, one comes out settled.
-- **{BEST_FIXED}** is the fixed candidate with the least mean over these very repeats. Nobody knows it beforehand, and
-  the best of many looks a little better than it is.
-- **{OURS}** plays with the policy as it comes, with an intercept and the policy's own space. The others have the
-  paper's candidates, and the paper's setting of the policy where a world is played as in the paper.
-- {RIVAL}, Corral and TL tune one hyper-parameter, as in the paper; the others all. In the world `range`, tuners that
-  need to know the range of rewards are told it.
+- **Ratios** are ratios of means: a tuner's mean regret divided by the other's. They are paired: all tuners of a
+  world meet the same arms and the same noise.
+- **95% intervals** come from {RESAMPLES:,} resamples of the repeats, the same ones for both tuners. The fewer the
+  repeats, the farther out the percentiles are taken, see [experiments.md](experiments.md). For the geometric mean,
+  worlds with the same number of repeats are resampled together, because the same seed gives them the same
+  parameter. On skewed made-up regrets the intervals of 20 repeats cover the truth in 94.6% of all cases, those of 8
+  in 93.6%.
+- **Verdict**: better or worse if the interval excludes 1, otherwise not settled; fewer than {MIN_REPEATS} repeats
+  settle nothing. The intervals are not corrected for their number: of twenty comparisons between equals, about one
+  comes out as settled.
+- **{BEST_FIXED}** is the fixed candidate with the least mean over these same repeats. Nobody knows it in advance,
+  and the best of many looks a little better than it is.
+- **{OURS}** plays with the policy's defaults, which are an intercept and the policy's own space. The others have
+  the paper's candidates, and in the worlds that are played as in the paper also the paper's setting of the policy.
+- {RIVAL}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
+  tuners that need to know the range of rewards are told it.
 """
 
 

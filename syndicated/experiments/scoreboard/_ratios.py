@@ -1,10 +1,9 @@
-"""Who stands where on the scoreboard: ratios of mean regret, world by world and over all of them, and the bars.
+"""The ratios of mean regret on the scoreboard, world by world and over all worlds, and the bars that they must meet.
 
-A ratio of means, not a mean of ratios: what is compared is the regret that a tuner costs on average, and a seed that is
-lucky for the other does not count more than others. The interval is the paired bootstrap: repeats are drawn again for
-both tuners together, and the percentiles of the ratio are taken as far out as those of a mean (`results.expanded`), for
-to the first order it is one. Percentiles need no formula for the error of a ratio, stay above 0, and those of 1/ratio
-are their inverses.
+They are ratios of means, not means of ratios: what is compared is a tuner's average regret, and a seed on which the
+other tuner is lucky does not count more than others. The interval is a paired bootstrap: repeats are resampled for both
+tuners together. Its percentiles are taken as far out as those of a mean (`expanded`), because to first order a ratio of
+means is one. They need no formula for the error of a ratio and stay above 0; those of 1/ratio are their inverses.
 """
 
 import math
@@ -27,7 +26,7 @@ COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of mean regrets with its 95% interval, and of how many repeats it comes."""
+    """A ratio of mean regrets with its 95% interval and its number of repeats."""
 
     value: float
     low: float
@@ -36,7 +35,7 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """What the interval says of less regret than the other's; too few repeats settle nothing."""
+        """Whether the tuner is better or worse than the other one, or whether that is not settled."""
         return VERDICTS[direction(self.low, self.high, self.repeats, equal=1.0)]
 
 

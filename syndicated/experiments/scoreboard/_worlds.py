@@ -1,7 +1,7 @@
 """The standing comparison as data: every tuner in every kind of world, on seeds that the paper does not use.
 
-In a world that is played as in the paper, all tuners but ours play with the paper's setting of the policy. Consensus
-and its ablations play with the policy as it comes, which is with an intercept.
+In a world that is played as in the paper, all other tuners play with the paper's setting of the policy. Consensus and
+its ablations play with the policy's defaults, which include an intercept.
 """
 
 import inspect
@@ -16,10 +16,10 @@ from syndicated.space import Space
 from syndicated.spec import Spec
 from syndicated.tuners import TUNERS
 
-SEED = 1001
-REPEATS, MOVIELENS_REPEATS = 20, 8
+BOARD_SEED = 1001
+BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
 OURS, BASE, RIVAL, BEST_FIXED = "Consensus", "Syndicated", "OP", "Best fixed"
-# What the parts of Consensus are worth: Consensus by other labels, with changed arguments of its constructor.
+# How much each part of Consensus contributes: Consensus under other labels, with changed arguments.
 ABLATIONS: dict[str, Spec] = {
     "no sharing": {"name": "Consensus", "sharing": False},
     "no baseline": {"name": "Consensus", "baseline": False},
@@ -28,8 +28,8 @@ ABLATIONS: dict[str, Spec] = {
     "no tuner, boldness 2": {"name": "Fixed", "space": {"boldness": [2]}},
     "Syndicated on our space": {"name": "Syndicated", "space": {"boldness": [1, 2, 4]}},
 }
-# Where they play: in one world of each kind, so that the board is done in an hour.
-ABLATED = ("linucb-intercept", "fixed-paper", "ucbglm-paper", "movielens-linucb", "drift")
+# One world of each kind, so that the board takes less than an hour.
+ABLATED_WORLDS = ("linucb-intercept", "fixed-paper", "ucbglm-paper", "movielens-linucb", "drift")
 
 _PAPER = {experiment.name: experiment for experiment in [*TABLE1, *FIGURE2, *FIGURE3]}
 _EXPLORE = {"alpha": ALPHAS, "lam": LAMS}
@@ -47,7 +47,7 @@ _SPACES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
 
 
 def _tuners(policy: str, told: Mapping[str, Any]) -> dict[str, Spec]:
-    """The tuners of every world. `told` are arguments of those that must be told what the rewards are like."""
+    """The tuners of every world. `told` are arguments for the tuners that must know the range of rewards."""
     all_, one, fixed = _SPACES[policy]
     alone = {one: all_[one]}
     return {
@@ -83,7 +83,7 @@ def _world(
     """One of the paper's experiments with some of its world's and its policy's arguments changed."""
     paper = _PAPER[source]
     plays = {**paper.policy, **(policy or {})}
-    ablations = ABLATIONS if name in ABLATED else {}
+    ablations = ABLATIONS if name in ABLATED_WORLDS else {}
     return Experiment(
         name=name,
         title=title,
@@ -91,8 +91,8 @@ def _world(
         policy=plays,
         tuners=_tuners(plays["name"], told or {}) | ablations,
         policies={label: {**plays, "intercept": True} for label in (OURS, *ablations)},
-        repeats=MOVIELENS_REPEATS if paper.environment["name"] == "MovieLens" else REPEATS,
-        seed=SEED,
+        repeats=MOVIELENS_REPEATS if paper.environment["name"] == "MovieLens" else BOARD_REPEATS,
+        seed=BOARD_SEED,
         delay=delay,
         watched=False,
     )
