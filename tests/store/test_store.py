@@ -28,6 +28,7 @@ from syndicated.store.postgres import Postgres
 KINDS = ["sqlite", "postgres"]
 STORED = Path(__file__).parent / "data" / "journal-1.db"
 SECRET = "hunter2"
+HANG_SECONDS = 600  # only so that a test that hangs ends
 
 
 class Journals:
@@ -617,7 +618,7 @@ def test_replicas_may_start_at_once(database: Callable[[], str], journals: Journ
     secrets: list[bytes] = []
 
     def replica() -> None:
-        start.wait(60)
+        start.wait(HANG_SECONDS)
         store = Postgres(address)
         secrets.append(store.secret)
         store.close()
@@ -632,7 +633,7 @@ def _together(works: list[Callable[[], None]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANG_SECONDS)
         assert not thread.is_alive()
 
 
@@ -695,7 +696,7 @@ def test_a_batch_notifies_once_and_only_if_it_appended(database: Callable[[], st
     writer._rows("SELECT pg_notify('syndicated', 'end')")
     payloads: list[str] = []
     while "end" not in payloads:
-        payloads += [notify.payload for notify in reader._ears.notifies(timeout=60, stop_after=1)]
+        payloads += [notify.payload for notify in reader._ears.notifies(timeout=HANG_SECONDS, stop_after=1)]
         assert payloads
     assert payloads == ["", "end"]
 
@@ -772,7 +773,7 @@ def test_a_server_killed_with_signal_9_loses_nothing_acknowledged(
             errors.append(str(error))
 
     def kill() -> None:
-        assert enough.wait(60)
+        assert enough.wait(HANG_SECONDS)
         postgres.kill()
 
     try:

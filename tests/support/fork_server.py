@@ -11,28 +11,28 @@ import signal
 import sys
 
 from syndicated.cli import main
-from syndicated.service.core import decisions  # noqa: F401
+from syndicated.service.core import service  # noqa: F401
 from syndicated.service.http import app  # noqa: F401
 from syndicated.store import postgres  # noqa: F401
 
 
-def nurse() -> None:
+def serve_forks() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
-        wish = json.loads(line)
+        order = json.loads(line)
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.environ |= wish["environment"]
-            out = os.open(wish["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.environ |= order["environment"]
+            out = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(out, 1)
             os.dup2(out, 2)
-            if wish["largest"]:
+            if order["max_file_bytes"]:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (wish["largest"], wish["largest"]))
-            os._exit(main(wish["arguments"]))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (order["max_file_bytes"], order["max_file_bytes"]))
+            os._exit(main(order["arguments"]))
         print(pid, flush=True)
 
 
 if __name__ == "__main__":
-    nurse()
+    serve_forks()

@@ -41,7 +41,7 @@ class Server:
         family = [postmaster, *postmaster.children(recursive=True)]
         for process in family:
             process.kill()
-        psutil.wait_procs(family, timeout=10)
+        psutil.wait_procs(family, timeout=600)
         Path(self._folder.name, "postmaster.pid").unlink()
 
     def start(self) -> None:
