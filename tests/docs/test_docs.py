@@ -93,6 +93,20 @@ def test_every_command_line_names_what_exists() -> None:
             find(registry, name)
 
 
+def test_every_promise_of_the_service_has_tests_and_every_such_test_a_promise() -> None:
+    page = (ROOT / "docs" / "service-contract.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| .+ \| (.+) \|$", page, re.MULTILINE)
+    promised = {(int(number), Path(link).name) for number, links in rows for link in re.findall(r"\((\S+)\)", links)}
+    files = [file for file in ROOT.rglob("test_*.py") if ".venv" not in file.parts]
+    tested = {
+        (int(number), file.name)
+        for file in files
+        for number in re.findall(r"^(?:async )?def test_expectation_(\d\d)_", file.read_text(), re.MULTILINE)
+    }
+    assert [int(number) for number, _ in rows] == list(range(1, 26))
+    assert tested == promised
+
+
 def test_the_versions_of_formats_are_those_of_the_code() -> None:
     page = (ROOT / "docs" / "compatibility.md").read_text()
     stated = re.findall(r"`(\w+)` = (\S+) in \[[^\]]*\]\((\S+)\)", page)

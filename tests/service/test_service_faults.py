@@ -247,7 +247,9 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def test_thirty_kills_lose_nothing_and_learn_nothing_twice(processes: ServiceProcesses, address: str) -> None:
+def test_expectation_22_thirty_kills_lose_nothing_and_learn_nothing_twice(
+    processes: ServiceProcesses, address: str
+) -> None:
     async def test() -> None:
         rng = np.random.default_rng(7)
         callers, port, pid = await called(processes, address)
