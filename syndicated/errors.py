@@ -6,7 +6,7 @@ SyndicatedError
 ├── DataError                        a data set could not be loaded, or is not what it must be
 ├── TaskError                        a task of an experiment failed; the message names it
 ├── MissingExtraError (an ImportError too)   what is asked for needs an extra; the message names it
-├── StoreError                       store.base: the journal cannot be used (see there for its kinds)
+├── StoreError                       store._base: the journal cannot be used (see there for its kinds)
 ├── Problem                          service.core.messages: a request is refused with a problem document
 └── ClientError                      client.errors: the service refused a request, or could not be reached
 

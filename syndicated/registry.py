@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from syndicated.errors import InputError
 
+__all__ = ["Registry", "find"]
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -19,7 +21,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
-    """The proper subclasses of `base` among the names of a module and among the entry points of a group.
+    """The subclasses of `base` among the names of a module and among the entry points of a group.
 
     >>> from syndicated.policies import POLICIES
     >>> POLICIES["LinUCB"].__name__
@@ -29,9 +31,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def __init__(self, group: str, base: type[T], namespace: Mapping[str, object]) -> None:
         self.group, self.base = group, base
         self.kind = base.__name__.lower()
-        classes = (value for value in namespace.values() if isinstance(value, type) and value is not base)
-        ordered = sorted(classes, key=lambda c: c.__name__)
-        self.built_in: dict[str, type[T]] = {c.__name__: c for c in ordered if issubclass(c, base)}
+        classes = [value for value in namespace.values() if isinstance(value, type) and issubclass(value, base)]
+        # What stands in one file with the base is there to be inherited from.
+        named = {c.__name__: c for c in classes if c.__module__ != base.__module__}
+        self.built_in: dict[str, type[T]] = dict(sorted(named.items()))
         self._loaded: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> type[T]:

@@ -21,6 +21,8 @@ from syndicated.registry import find
 from syndicated.space import Space
 from syndicated.tuners import TUNERS
 
+__all__ = ["Spec", "build", "spec_of"]
+
 Spec = dict[str, Any]
 T = TypeVar("T")
 

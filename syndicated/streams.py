@@ -17,6 +17,8 @@ import numpy as np
 from syndicated._compiled import compiled
 from syndicated.types import Array
 
+__all__ = ["ARMS", "CHANGE", "NOISE", "POLICY", "THETA", "TUNER", "WARMUP", "Stream"]
+
 Word = np.uint64
 
 TUNER, POLICY, WARMUP, THETA, ARMS, NOISE, BOOTSTRAP, FACTORS, CHANGE, GUARD, ACCEPT = range(1, 12)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+__all__ = ["Arms", "Array", "Ints", "Params"]
+
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Arms = npt.NDArray[Any]  # features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers

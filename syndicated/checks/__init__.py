@@ -11,14 +11,14 @@ false. For a policy, `make` is its class (it is called with `dim` and `intercept
 >>> class Forgetful(LinUCB):
 ...     def learn(self, x, reward, params):
 ...         pass
->>> from syndicated.checks.policies import learning_changes_the_state
->>> learning_changes_the_state(Forgetful)
+>>> by_name = {check.__name__: check for check in POLICY_CHECKS}
+>>> by_name["learning_changes_the_state"](Forgetful)
 Traceback (most recent call last):
 AssertionError: learn left the state as it was
 """
 
-from syndicated.checks.environments import ENVIRONMENT_CHECKS
-from syndicated.checks.policies import POLICY_CHECKS
-from syndicated.checks.tuners import TUNER_CHECKS, on_space
+from syndicated.checks._environments import ENVIRONMENT_CHECKS
+from syndicated.checks._policies import POLICY_CHECKS
+from syndicated.checks._tuners import TUNER_CHECKS, on_space
 
 __all__ = ["ENVIRONMENT_CHECKS", "POLICY_CHECKS", "TUNER_CHECKS", "on_space"]

@@ -6,8 +6,7 @@ from pathlib import Path
 from syndicated.agent import build_agent
 from syndicated.cli.options import console, settings_of
 from syndicated.errors import InputError
-from syndicated.evaluate import Evaluation, evaluate, read_log
-from syndicated.evaluate.table import print_evaluations
+from syndicated.evaluate import Evaluation, evaluate, print_evaluations, read_log
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.tuners import TUNERS, Fixed

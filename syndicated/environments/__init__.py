@@ -8,3 +8,4 @@ from syndicated.environments.simulation import Logistic as Logistic
 from syndicated.registry import Registry
 
 ENVIRONMENTS = Registry(__name__, Environment, globals())
+__all__ = ["ENVIRONMENTS", "Environment", "Linear", "Logistic", "MovieLens", "Round"]

@@ -1,8 +1,7 @@
 """Off-policy evaluation: what another configuration would have earned, from a log of decisions with propensities."""
 
-from syndicated.evaluate.estimates import Estimate as Estimate
-from syndicated.evaluate.estimates import Evaluation as Evaluation
-from syndicated.evaluate.estimates import evaluate as evaluate
-from syndicated.evaluate.log import Log as Log
-from syndicated.evaluate.log import Logged as Logged
-from syndicated.evaluate.log import read_log as read_log
+from syndicated.evaluate._estimates import Estimate, Evaluation, evaluate
+from syndicated.evaluate._log import Log, Logged, read_log
+from syndicated.evaluate._table import print_evaluations
+
+__all__ = ["Estimate", "Evaluation", "Log", "Logged", "evaluate", "print_evaluations", "read_log"]

@@ -10,6 +10,8 @@ from syndicated._validation import check_arms, check_count, check_features, shor
 from syndicated.errors import InputError
 from syndicated.types import Array
 
+__all__ = ["join_body", "split_body"]
+
 
 def split_body(data: bytes) -> tuple[bytes, Array]:
     """A binary body as its JSON head and its table of arms.

@@ -8,3 +8,4 @@ from syndicated.policies.ucbglm import UCBGLM as UCBGLM
 from syndicated.registry import Registry
 
 POLICIES = Registry(__name__, Policy, globals())
+__all__ = ["POLICIES", "Policy"]

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from syndicated.errors import InputError
-from syndicated.store.base import Event, Snapshot, Store, StoreError, copy
-from syndicated.store.sqlite import SQLite
+from syndicated.store._base import Event, Snapshot, Store, StoreError, copy
+from syndicated.store._sqlite import SQLite
 
 __all__ = ["SCHEMES", "Event", "SQLite", "Snapshot", "Store", "StoreError", "copy", "open_store"]
 
@@ -17,7 +17,7 @@ def open_store(address: str, *, read_only: bool = False) -> Store:
     if not colon or scheme == "sqlite":
         return SQLite(Path(rest if colon else address), read_only=read_only)
     if scheme in ("postgresql", "postgres"):
-        from syndicated.store.postgres import Postgres  # needs the extra `postgres`
+        from syndicated.store._postgres import Postgres  # needs the extra `postgres`
 
         return Postgres(address, read_only=read_only)
     raise InputError(f"a journal must be a file or an address of {', '.join(SCHEMES)}; got {scheme + colon!r}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
-from syndicated.store.base import CHUNK, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
+from syndicated.store._base import CHUNK, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
 
 COLUMNS = ", ".join(Event._fields)
 TABLES = """

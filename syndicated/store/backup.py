@@ -8,6 +8,8 @@ from tempfile import TemporaryDirectory
 from syndicated.errors import InputError
 from syndicated.store import SQLite, copy, open_store
 
+__all__ = ["backup", "restore"]
+
 
 def backup(address: str, file: Path) -> int:
     """Copy a journal, also while it is in use, into a new file, and return how many events it has.

@@ -43,8 +43,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from syndicated import Space
 from syndicated.policies import Policy
-from syndicated.space import Space
 from syndicated.types import Array
 
 
@@ -110,7 +110,7 @@ def _template() -> dict[str, Any]:
 
 def _tuner() -> str:
     (text,) = re.findall(r"^```python\n# syndicated/tuners/exp3ix.py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    return str(text)
+    return str(text).replace("from syndicated.tuners.base import", "from syndicated.tuners import")
 
 
 def _wheel(folder: Path, project: Mapping[str, Any], files: Mapping[str, str]) -> Path:

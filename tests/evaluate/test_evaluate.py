@@ -35,7 +35,7 @@ from syndicated import (
 from syndicated.cli import main
 from syndicated.environments import Environment, Linear, Logistic, Round
 from syndicated.evaluate import Estimate, Evaluation, Log, Logged, evaluate, read_log
-from syndicated.evaluate.estimates import Walk, summarise, walk
+from syndicated.evaluate._estimates import Walk, summarise, walk
 from syndicated.policies import Policy
 from syndicated.streams import ACCEPT, Stream
 from syndicated.types import Arms, Array, Params

@@ -21,9 +21,9 @@ from support.postgres import Server
 
 import syndicated.store
 from syndicated import InputError, MissingExtraError
-from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _sql, base, copy, open_store, sqlite
+from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _base, _sql, _sqlite, copy, open_store
+from syndicated.store._postgres import Postgres
 from syndicated.store._sql import SQL
-from syndicated.store.postgres import Postgres
 
 KINDS = ["sqlite", "postgres"]
 STORED = Path(__file__).parent / "data" / "journal-1.db"
@@ -87,8 +87,8 @@ def _all(store: Store) -> list[Event]:
 
 
 def test_every_kind_of_journal_is_tested_here() -> None:
-    files = Path(syndicated.store.__file__).parent.glob("[!_]*.py")
-    assert {file.stem for file in files} - {"base"} == set(KINDS)
+    files = Path(syndicated.store.__file__).parent.glob("_[!_]*.py")
+    assert {file.stem for file in files} - {"_base", "_sql"} == {f"_{kind}" for kind in KINDS}
 
 
 def test_a_new_journal_is_empty_and_has_a_secret_of_its_own(kind: str, journals: Journals) -> None:
@@ -156,7 +156,7 @@ def test_a_batch_in_which_something_failed_keeps_nothing(store: Store) -> None:
 def test_what_is_written_by_itself_is_all_or_nothing(
     kind: str, journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "ROWS", 3)
+    monkeypatch.setattr(_sqlite, "ROWS", 3)
     store = journals.open(journals.address(kind))
     for size in (1, 3, 7):
         store.write([event._replace(seq=store.last() + i) for i, event in enumerate(_decisions(size), start=1)])
@@ -350,7 +350,7 @@ def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:
 def test_a_copy_is_the_same_journal(
     store: Store, target: str, pruned: bool, journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "CHUNK", 4)
+    monkeypatch.setattr(_base, "CHUNK", 4)
     _add(store, [*_decisions(9, subject="me", body=b"\x00\xff"), Event(0, 1, "reward", 9.0, 3, 0.1, "ü")])
     with store.batch():
         store.save([Snapshot(b, seq, 0.1, b"%d" % seq) for b in (1, 2) for seq in (3, 5)], keep=2)
@@ -390,7 +390,7 @@ def test_a_journal_is_copied_as_it_was_at_one_moment(
             store.save([Snapshot(1, 8, 0.0, b"")], keep=1)
             store.prune(1, 9.0, 8)
 
-    monkeypatch.setattr(base, "CHUNK", 4)
+    monkeypatch.setattr(_base, "CHUNK", 4)
     monkeypatch.setattr(_sql, "CHUNK", 4)
     monkeypatch.setattr(twin, "append", meanwhile)
     assert copy(reader, twin) == 9
@@ -402,7 +402,7 @@ def test_a_journal_is_copied_as_it_was_at_one_moment(
 def test_a_copy_that_fails_leaves_the_journal_empty(
     target: str, tmp_path: Path, journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "CHUNK", 4)
+    monkeypatch.setattr(_base, "CHUNK", 4)
     source, twin = journals.open(str(tmp_path / "source.db")), journals.open(journals.address(target))
     _add(source, _decisions(9))
     secret = twin.secret
@@ -851,7 +851,7 @@ def test_a_server_that_is_not_there_is_told_without_the_password() -> None:
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "syndicated.store.postgres")
+    monkeypatch.delitem(sys.modules, "syndicated.store._postgres")
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(
         MissingExtraError, match=r"^a journal in PostgreSQL needs psycopg: pip install 'syndicated\[postgres\]'$"

@@ -13,7 +13,7 @@ import sys
 from syndicated.cli import main
 from syndicated.service.core import service  # noqa: F401
 from syndicated.service.http import app  # noqa: F401
-from syndicated.store import postgres  # noqa: F401
+from syndicated.store import _postgres  # noqa: F401
 
 
 def serve_forks() -> None:

@@ -13,7 +13,7 @@ from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.core.service import Service
 from syndicated.store import open_store
-from syndicated.store.postgres import Postgres
+from syndicated.store._postgres import Postgres
 
 
 def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from syndicated.evaluate.estimates import Estimate, Evaluation
-from syndicated.evaluate.log import Log
+from syndicated.evaluate._estimates import Estimate, Evaluation
+from syndicated.evaluate._log import Log
 
 if TYPE_CHECKING:
     from rich.console import Console

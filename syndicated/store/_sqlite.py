@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from syndicated.errors import InputError
+from syndicated.store._base import Event, StoreError, by_key
 from syndicated.store._sql import COLUMNS, SQL
-from syndicated.store.base import Event, StoreError, by_key
 
 PLACES = f"({', '.join('?' * len(Event._fields))})"
 ROWS = 512  # of one statement: few, because other threads run meanwhile, and after each it waits for its turn

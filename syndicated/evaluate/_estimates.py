@@ -32,7 +32,7 @@ from syndicated._player import Player, Proposal
 from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent
 from syndicated.errors import InputError
-from syndicated.evaluate.log import MIN_PROPENSITY, Log
+from syndicated.evaluate._log import MIN_PROPENSITY, Log
 from syndicated.policies import LinUCB
 from syndicated.streams import ACCEPT, Stream
 from syndicated.types import Array, Decision

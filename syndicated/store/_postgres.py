@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
+from syndicated.store._base import Event, by_key
 from syndicated.store._sql import COLUMNS, SQL
-from syndicated.store.base import Event, by_key
 
 with extra("postgres", "a journal in PostgreSQL"):
     import psycopg
