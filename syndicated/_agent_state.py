@@ -7,7 +7,6 @@ outside, so everything in it is checked before the first part of an agent is cha
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,16 @@ from syndicated.errors import InputError, StateError
 from syndicated.spec import spec_of
 from syndicated.types import Choice
 
+# The keys of a choice in a state, which stay as they are, and the fields of Choice that they stand for.
+CHOICE_KEYS = {
+    "params": "params",
+    "index": "index",
+    "probability": "probability",
+    "slot": "slot",
+    "odds": "candidate_probabilities",
+    "allies": "agreeing",
+}
+
 
 class Progress(NamedTuple):
     """How far an agent has come: its round, the last choice, and the rounds whose rewards it waits for."""
@@ -32,7 +41,7 @@ class Progress(NamedTuple):
 
 def pack_agent(player: Player, round_: int, choice: Choice, opened: Collection[int]) -> bytes:
     """The state of an agent."""
-    head = {"spec": _spec(player), "id": player.id, "round": round_, "choice": asdict(choice)}
+    head = {"spec": _spec(player), "id": player.id, "round": round_, "choice": _choice_to_json(choice)}
     return pack(head, {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)})
 
 
@@ -54,17 +63,21 @@ def unpack_agent(player: Player, data: bytes) -> Progress:
     return Progress(round_, choice, set(opened.tolist()))
 
 
+def _choice_to_json(choice: Choice) -> dict[str, Any]:
+    return {key: getattr(choice, name) for key, name in CHOICE_KEYS.items()}
+
+
 def choice_from_json(given: Any) -> Choice:
     """The choice that a JSON object describes."""
     whole, number = (int,), (int, float)
-    numbers = {"index": whole, "probability": number, "slot": whole, "odds": number, "allies": whole}
+    numbers = {"index": whole, "probability": number, "slot": whole, "odds": number, "allies": whole}  # by key
     right = isinstance(given, dict) and given.keys() == {"params", *numbers} and isinstance(given["params"], dict)
     for name, kinds in numbers.items() if right else ():
         values = [given[name]] if name == "slot" else given[name]
         right = right and isinstance(values, list) and all(type(value) in kinds for value in values)
     if not right or not all(type(value) in number for value in given["params"].values()):
         raise InputError(f"the choice of a state must be what a tuner drew; got {shorten(given)}")
-    drawn: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+    drawn: dict[str, Any] = {CHOICE_KEYS[key]: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
     return Choice(**drawn)
 
 

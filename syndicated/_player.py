@@ -114,7 +114,8 @@ class Player:
         mine, bonus = scores[row], scores[row] - scores[points.greedy_rows[row]]
         if (round_ - self.warmup) % self._period:
             return Proposal(decision, [decision.arm], [1.0], mine, bonus)
-        likely = choice.odds if choice.odds and len(choice.index) == 1 else self._probabilities()
+        known = choice.candidate_probabilities if len(choice.index) == 1 else ()
+        likely = known or self._probabilities()
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
         return Proposal(decision, would.tolist(), likely, mine, bonus)
 
@@ -125,7 +126,7 @@ class Player:
         for policy in self.policies if choice is None else [self.policy_of(choice)]:
             policy.learn(decision.x, reward, decision.params)
         if choice is not None:
-            self.tuner.learn(choice, reward, 1.0 if choice.allies else 1 / self._period)
+            self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
 
     def arms_of_points(self, arms: npt.ArrayLike, round_: int) -> Ints:
         """The arm that each of the tuner's points would play in this round, given the policy's own draw."""
@@ -162,7 +163,7 @@ class Player:
             points = PreparedPoints(policy, round_, rivals or (choice.params,))
             return points, choice.index[0] if rivals else 0, slice(len(rivals))
         goes_on = (round_ - self.warmup) % self._period > 0
-        if len(self.policies) > 1 or (goes_on and not choice.odds):
+        if len(self.policies) > 1 or (goes_on and not choice.candidate_probabilities):
             return PreparedPoints(policy, round_, (choice.params,), greedy=True), 0, NO_ROWS
         return self._points_at(round_), *self._rows_of(choice)
 
@@ -243,12 +244,21 @@ class Player:
         """The decision for an arm, given the arms of the rivals."""
         if arm < 0:
             self._refuse(arms, self.policy_of(choice), params)
-        propensity = math.prod(choice.probability)
-        if choice.odds and len(rivals) > 1:
-            allies = tuple((rivals == arm).nonzero()[0].tolist())
-            choice = Choice(choice.params, choice.index, choice.probability, choice.slot, choice.odds, allies)
-            propensity = choice.propensity if self._period == 1 else propensity
+        p = choice.candidate_probabilities
+        if p and len(rivals) > 1:
+            agreeing = tuple((rivals == arm).nonzero()[0].tolist())
+            choice = Choice(choice.params, choice.index, choice.probability, choice.slot, p, agreeing)
+        propensity = self._propensity(round_, choice, len(arms))
         return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice)
+
+    def _propensity(self, round_: int, choice: Choice, K: int) -> float | None:
+        """The probability of the arm that a choice plays, where it is known without asking other points."""
+        goes_on = (round_ - self.warmup) % self._period > 0
+        if goes_on or K == 1 or len(self.tuner.points) == 1:
+            return 1.0
+        if choice.agreeing and len(choice.index) == 1:  # on one axis the candidates are all points
+            return min(1.0, sum([choice.candidate_probabilities[j] for j in choice.agreeing]))
+        return None
 
     def _refuse(self, arms: Arms, policy: Policy, params: Params) -> NoReturn:
         """Say why there is no arm to be played."""

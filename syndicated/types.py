@@ -20,40 +20,38 @@ Params = Mapping[str, float]
 class Choice:
     """What a tuner drew: hyper-parameters, the index and probability drawn on each axis, the policy's slot.
 
-    For a tuner that shares credit, also the probability of every candidate at the draw, axis after axis (`odds`), and
-    the places among them of those that would have played the same arm (`allies`).
+    For a tuner that shares credit, also the probability that every candidate had, axis after axis, and the indices of
+    those among them that would have played the same arm, the `agreeing` ones.
     """
 
     params: Params
     index: tuple[int, ...] = ()
     probability: tuple[float, ...] = ()
     slot: int = 0
-    odds: tuple[float, ...] = ()
-    allies: tuple[int, ...] = ()
+    candidate_probabilities: tuple[float, ...] = ()
+    agreeing: tuple[int, ...] = ()
 
     @property
-    def propensity(self) -> float:
-        """The probability of the arm if all points were asked for theirs, otherwise of the draw that led to it."""
-        if self.allies and len(self.index) == 1:
-            return sum(self.odds[j] for j in self.allies)
-        return math.prod(self.probability)
+    def draw_probability(self) -> float | None:
+        """The probability of this draw, over all axes; None where the tuner does not know it (`OP`)."""
+        p = math.prod(self.probability)
+        return None if math.isnan(p) else p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """One decision, with everything that its reward needs whenever it comes.
 
-    `params` are the hyper-parameters in use: the choice, filled up by theory. `propensity` is the probability
-    of this arm if the tuner asked all its points for theirs, or in the warm-up (1/K; `choice` is None); otherwise, and
-    where a choice lasts several rounds, of the draw that led to it, which other draws may do too. All are given the
-    policy's own random draw.
+    `params` are the hyper-parameters in use: the choice, filled up by theory. `choice` is None in the warm-up.
+    `propensity` is the probability of the arm, given the policy's own random draw and a choice that was made before
+    this round. It is None where other draws of the tuner might have played the same arm and were not asked.
     """
 
     agent: str
     round: int
     arm: int
     x: Array
-    propensity: float
+    propensity: float | None
     params: Params
     choice: Choice | None
 

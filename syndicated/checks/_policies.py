@@ -66,8 +66,8 @@ def _taught(make: MakePolicy) -> Iterator[Policy]:
 
 
 def _exploration(policy: Policy, value: float) -> dict[str, float]:
-    """A value for the exploration rates: the hyper-parameters whose names begin with alpha."""
-    return {name: value for name in policy.hyper if name.startswith("alpha")}
+    """This value for every exploration rate."""
+    return dict.fromkeys(policy.exploring, value)
 
 
 def order_of_arms_does_not_matter(make: MakePolicy) -> None:

@@ -104,6 +104,14 @@ def learning_moves_probability_to_the_best(make: MakeTuner) -> None:
         holds(after > before + 0.25, f"the best point came with frequency {before:.2f} at first, {after:.2f} later")
 
 
+def choices_are_among_those_it_could_draw(make: MakeTuner) -> None:
+    for tuner in _played(make):
+        for choice in _choices(tuner, 10):
+            holds(tuner.could_draw(choice), f"it would not take back its own {choice}")
+            other = replace(choice, slot=tuner.slots)
+            holds(not tuner.could_draw(other), f"it would take back the slot of {other}, which it does not have")
+
+
 def late_rewards_count_the_same(make: MakeTuner) -> None:
     prompt, late = make(SPACE), make(SPACE)
     choices = _choices(prompt, 40)

@@ -190,6 +190,7 @@ class RidgePolicy(Policy):
         "memory": (0.01, 1.0),
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
+    exploring: ClassVar[tuple[str, ...]] = ("alpha",)
     factored: ClassVar[bool] = False
     model: Ridge = field(init=False, repr=False)
 

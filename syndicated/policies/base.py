@@ -32,7 +32,7 @@ class Policy(Learner):
     sigma: float = 0.5
     hyper: ClassVar[dict[str, tuple[float, float]]]
     natural: ClassVar[dict[str, tuple[str, ...]]] = {}
-    exploring: ClassVar[tuple[str, ...]] = ("alpha",)
+    exploring: ClassVar[tuple[str, ...]] = ()
     rewards: ClassVar[tuple[float, float]] = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
 
     def __post_init__(self) -> None:

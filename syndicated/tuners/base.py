@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,10 +11,10 @@ from syndicated._learner import Learner
 from syndicated._validation import check_count, check_range, shorten
 from syndicated.errors import InputError
 from syndicated.space import Space
-from syndicated.streams import TUNER, Stream
+from syndicated.streams import Stream
 from syndicated.types import Array, Choice, Params
 
-LEAST = 1e-100  # of a probability that something was drawn with: a reward divided by it stays finite
+MIN_PROBABILITY = 1e-100  # of what was drawn: a reward divided by it stays finite
 WARMUPS = {"T^2/3": 2 / 3, "T^4/7": 4 / 7}
 
 
@@ -28,8 +29,11 @@ class Tuner(Learner):
     """Chooses hyper-parameters and learns from what they earned. It never knows what it tunes.
 
     `points` are the candidates; what they leave out, the policy's theory fills in. A tuner with several `slots`
-    gets as many independent copies of the policy, and a choice names the one that plays and learns.
+    gets as many independent copies of the policy, and a choice names the one that plays and learns. A tuner that
+    `draws` says in its choices which candidate it drew on each axis, and with what probability.
     """
+
+    draws: ClassVar[bool] = True
 
     @property
     def points(self) -> tuple[Params, ...]:
@@ -59,30 +63,25 @@ class Tuner(Learner):
 
     def could_draw(self, choice: Choice) -> bool:
         """Whether a choice that came from outside is one that this tuner can have made, and can learn from."""
-        drawn = self.choose(Stream(0, TUNER))
-        lengths = [len(choice.index), len(choice.probability), len(choice.odds)]
+        axes = self.axes() if self.draws else []
         return (
-            choice.params == self._point(choice.index)
-            and lengths == [len(drawn.index), len(drawn.probability), len(drawn.odds)]
-            and all(
-                math.isnan(p) if math.isnan(own) else LEAST <= p <= 1
-                for p, own in zip(choice.probability, drawn.probability, strict=True)
-            )
-            and all(0 <= p <= 1 for p in choice.odds)
-            and all(0 <= ally < len(choice.odds) for ally in choice.allies)
+            len(choice.index) == len(choice.probability) == len(axes)
+            and all(0 <= i < len(axis) for i, axis in zip(choice.index, axes, strict=True))
+            and all(MIN_PROBABILITY <= p <= 1 for p in choice.probability)
+            and choice.params == self._point(choice.index)
+            and not choice.candidate_probabilities
+            and not choice.agreeing
             and 0 <= choice.slot < self.slots
         )
 
-    def _point(self, index: Sequence[int]) -> Params | None:
-        """What is drawn by these places on the axes; None if there are none such."""
-        axes = self.axes() if index else []
-        if len(axes) != len(index) or not all(0 <= i < len(axis) for i, axis in zip(index, axes, strict=True)):
-            return None
-        parts = [axis[i] for axis, i in zip(axes, index, strict=True)] or [self.points[0]]
-        return {name: value for part in parts for name, value in part.items()}
+    def _point(self, index: Sequence[int]) -> Params:
+        """What stands at these indices of the axes; the only point of a tuner that draws nothing."""
+        if not index:
+            return self.points[0]
+        return {name: value for axis, i in zip(self.axes(), index, strict=True) for name, value in axis[i].items()}
 
     def rivals(self, choice: Choice) -> Sequence[Params]:
-        """The points whose arms the tuner wants to know, those of `choice.odds` in their order; none for most."""
+        """The points whose arms the tuner wants to know, in the order of its candidates; none for most tuners."""
         return ()
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:

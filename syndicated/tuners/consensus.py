@@ -9,15 +9,15 @@ So nothing has to be known beforehand: the rate follows the noise of the compari
 scale cancels too, and a round in which all agree (q = 1) costs nothing and tells only what is usual. Rewards may come
 late and in any order: the sums do not care, and what a credit needs of the past is in the choice.
 
-There is no floor: points that explore by themselves need none (see docs/theory.md). On a space with more than `JOINT`
-points the axes learn apart, each given what the others drew, as in Syndicated.
+There is no floor: points that explore by themselves need none (see docs/theory.md). On a space with more than
+`MAX_JOINT_POINTS` points the axes learn apart, each given what the others drew, as in Syndicated.
 
 EXP4 with implicit exploration (Auer et al., SIAM J. Comput. 2002; Neu, NeurIPS 2015) with points for experts.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from syndicated.streams import Stream
 from syndicated.tuners.base import Tuner, check_space
 from syndicated.types import Array, Choice, Ints, Params
 
-JOINT = 64  # points, up to which they are weighed against each other one by one
+MAX_JOINT_POINTS = 64  # up to which the points are weighed against each other one by one
 IX = 0.02  # added to q: a little bias for credits that cannot explode
 CAUTION = 10.0  # the largest squared credits that V counts with from the start
 
@@ -78,24 +78,24 @@ class Consensus(Tuner):
         return self.space.points
 
     def axes(self) -> list[Sequence[Params]]:
-        if len(self.points) <= JOINT:
+        if len(self.points) <= MAX_JOINT_POINTS:
             return [self.points]
         return [[{name: value} for value in values] for name, values in self.space.axes.items()]
 
     def probabilities(self) -> list[Array]:
-        return np.split(self._odds(), self._ends[:-1])
+        return np.split(self._candidate_probabilities(), self._ends[:-1])
 
     def choose(self, rng: Stream) -> Choice:
-        odds = tuple(self._odds().tolist())
+        p = tuple(self._candidate_probabilities().tolist())
         params: dict[str, float] = {}
         index: tuple[int, ...] = ()
         probability: tuple[float, ...] = ()
         for axis, start, u in zip(self._axes, self._starts, rng.uniforms(len(self._axes)).tolist(), strict=True):
-            i = _fall(odds[start : start + len(axis)], u)
+            i = _draw(p[start : start + len(axis)], u)
             params |= axis[i]
             index += (i,)
-            probability += (odds[start + i],)
-        return Choice(params, index, probability, odds=odds)
+            probability += (p[start + i],)
+        return Choice(params, index, probability, candidate_probabilities=p)
 
     def rivals(self, choice: Choice) -> Sequence[Params]:
         if not self.sharing:
@@ -104,24 +104,34 @@ class Consensus(Tuner):
             return self.points
         return [{**choice.params, **part} for axis in self._axes for part in axis]
 
-    def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
-        allies = choice.allies or tuple(start + i for start, i in zip(self._starts, choice.index, strict=True))
-        sums = self.gains, self.weights, self.spreads, self.seen
-        credit(*sums, self._ends, np.array(allies), np.array(choice.odds), reward, share)
+    def could_draw(self, choice: Choice) -> bool:
+        p = choice.candidate_probabilities
+        return (
+            super().could_draw(replace(choice, candidate_probabilities=(), agreeing=()))
+            and len(p) == len(self.gains)
+            and all(0 <= each <= 1 for each in p)
+            and all(0 <= j < len(p) for j in choice.agreeing)
+        )
 
-    def _odds(self) -> Array:
+    def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
+        own = tuple(start + i for start, i in zip(self._starts, choice.index, strict=True))
+        agreeing, p = np.array(choice.agreeing or own), np.array(choice.candidate_probabilities)
+        sums = self.gains, self.weights, self.spreads, self.seen
+        credit(*sums, self._ends, agreeing, p, reward, share)
+
+    def _candidate_probabilities(self) -> Array:
         sums = self.gains, self.weights, self.spreads, self.seen
         return probabilities(*sums, self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate)
 
 
-def _fall(odds: Sequence[float], u: float) -> int:
+def _draw(p: Sequence[float], u: float) -> int:
     """The candidate that the uniform u falls on."""
     below = 0.0
-    for i, p in enumerate(odds):
-        below += p
+    for i, own in enumerate(p):
+        below += own
         if u < below:
             return i
-    return max(i for i, p in enumerate(odds) if p > 0)
+    return max(i for i, own in enumerate(p) if own > 0)
 
 
 @compiled("void(f8[::1], f8[::1], f8[:,::1], f8[::1], i8[::1], i8[::1], f8[::1], f8, f8)")
@@ -131,8 +141,8 @@ def credit(
     spreads: Array,
     seen: Array,
     ends: Ints,
-    allies: Ints,
-    odds: Array,
+    agreeing: Ints,
+    p: Array,
     reward: float,
     share: float,
 ) -> None:
@@ -144,11 +154,11 @@ def credit(
     start = 0
     for axis in range(len(ends)):
         q = 0.0
-        for j in allies:
+        for j in agreeing:
             if start <= j < ends[axis]:
-                q += odds[j]
+                q += p[j]
         weight = 1.0 / (q + IX)
-        for j in allies:
+        for j in agreeing:
             if start <= j < ends[axis]:
                 gains[j] += share * weight * reward
                 weights[j] += share * weight

@@ -1,6 +1,7 @@
 """Fixed: the same hyper-parameters at every round."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from syndicated.errors import InputError
 from syndicated.space import Space
@@ -18,6 +19,7 @@ class Fixed(Tuner):
     """
 
     space: Space
+    draws: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_space(self.space)

@@ -8,7 +8,7 @@ Bouneffouf and Claeys, *Hyper-parameter tuning for the contextual bandit*, 2020 
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -55,6 +55,10 @@ class OP(Adaptive):
         samples = _special.betaincinv(self.S, self.F, rng.uniforms(len(self.points)))
         i = int(np.argmax(samples))
         return Choice(self.points[i], (i,), (math.nan,))
+
+    def could_draw(self, choice: Choice) -> bool:
+        certain = replace(choice, probability=(1.0,) * len(choice.probability))
+        return all(map(math.isnan, choice.probability)) and super().could_draw(certain)
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         y = min(1.0, max(0.0, self.rescale(reward)))

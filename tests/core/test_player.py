@@ -13,10 +13,12 @@ from syndicated import (
     Consensus,
     Corral,
     Decision,
+    Fixed,
     LinTS,
     LinUCB,
     Space,
     Syndicated,
+    Theory,
 )
 from syndicated._player import Proposal
 from syndicated.policies import Policy
@@ -132,6 +134,32 @@ def test_chances_are_the_frequencies_of_the_arms(name: str) -> None:
     assert [proposal.chance(arm) for arm in range(8)] == pytest.approx(proposal.chances.tolist())
     spread = np.sqrt(proposal.chances * (1 - proposal.chances) / n)
     assert (np.abs(np.bincount(played, minlength=8) / n - proposal.chances) <= 4 * spread + 0.002).all()
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_propensity_is_the_chance_of_the_arm_or_unknown(name: str) -> None:
+    agent, known = AGENTS[name](), 0
+    for t in range(40):
+        proposal = _explained(agent, _arms(t))
+        propensity = proposal.decision.propensity
+        if propensity is not None:
+            assert propensity == pytest.approx(proposal.chance(proposal.decision.arm), rel=1e-12)
+            known += 1
+        _play(agent, 1)
+    expected = {"Consensus": 40, "Consensus, epochs": 40, "epochs": 10 + 27}  # epochs: all rounds but the first of each
+    assert known == expected.get(name, 0)
+
+
+def test_a_propensity_is_certain_where_there_is_one_point_or_one_arm() -> None:
+    for tuner in (Theory(), Fixed(Space(alpha=[0.5])), Syndicated(Space(alpha=[0.5])), Consensus(Space(alpha=[0.5]))):
+        assert Agent(LinTS(dim=3), tuner).decide(_arms(0)).propensity == 1.0
+    assert Agent(LinUCB(dim=3), OP(SPACE)).decide(_arms(0, K=1)).propensity == 1.0
+
+
+def test_the_probability_of_a_draw_is_the_product_over_its_axes_or_unknown() -> None:
+    agents = Agent(LinUCB(dim=3), Syndicated(SPACE)), Agent(LinUCB(dim=3), OP(SPACE))
+    choices = [agent.decide(_arms(0)).choice for agent in agents]
+    assert [choice.draw_probability for choice in choices if choice] == [0.25, None]
 
 
 def test_within_a_period_the_only_chance_is_that_of_the_choice_that_lasts() -> None:

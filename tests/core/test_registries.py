@@ -223,6 +223,10 @@ class _IgnoresTheRange(TwoLayer):
         return reward
 
 
+class _DisownsItsChoices(TwoLayer):
+    draws: ClassVar[bool] = False
+
+
 class _LosesItsWeights(TwoLayer):
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         pass
@@ -307,6 +311,7 @@ BROKEN: dict[str, type[Any]] = {
     "choices_come_from_its_points": _OffGrid,
     "stated_probabilities_match_frequencies": _Uncalibrated,
     "learning_moves_probability_to_the_best": _LikesTheWorst,
+    "choices_are_among_those_it_could_draw": _DisownsItsChoices,
     "late_rewards_count_the_same": _Forgets,
     "shares_of_a_reward_add_up": _CountsWhole,
     "rewards_in_another_declared_range_are_the_same": _IgnoresTheRange,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from syndicated.experiments import simulate
 from syndicated.policies import Policy
 from syndicated.policies._ridge import LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
-from syndicated.tuners.consensus import CAUTION, IX, JOINT
+from syndicated.tuners.consensus import CAUTION, IX, MAX_JOINT_POINTS
 from syndicated.types import Array, Choice
 
 SPACE = Space(boldness=[0.5, 1.0, 2.0, 4.0])
@@ -31,8 +32,8 @@ def plain_odds(history: list[tuple[Choice, float]], n: int) -> list[float]:
     m = sum(y for _, y in history) / len(history)
     G, V, weight = [0.0] * n, 0.0, 0.0
     for choice, y in history:
-        q = sum(choice.odds[j] for j in choice.allies)
-        for j in choice.allies:
+        q = sum(choice.candidate_probabilities[j] for j in choice.agreeing)
+        for j in choice.agreeing:
             G[j] += (y - m) / (q + IX)
         V += q * (1 - q) * ((y - m) / (q + IX)) ** 2
         if q < 1 - 1e-9:
@@ -52,19 +53,19 @@ def test_credit_is_shared_among_those_who_would_have_played_the_same_arm(policy:
         decision = agent.decide(_arms(t))
         choice = decision.choice
         assert choice is not None
-        assert choice.allies == tuple(np.flatnonzero(played == decision.arm))
-        assert decision.propensity == pytest.approx(sum(choice.odds[j] for j in choice.allies))
+        assert choice.agreeing == tuple(np.flatnonzero(played == decision.arm))
+        assert decision.propensity == pytest.approx(sum(choice.candidate_probabilities[j] for j in choice.agreeing))
         agent.learn(decision, _reward(t))
         history.append((choice, _reward(t)))
         np.testing.assert_allclose(agent.tuner.probabilities()[0], plain_odds(history, 4), rtol=1e-8)
-    assert len({len(choice.allies) for choice, _ in history}) > 1
+    assert len({len(choice.agreeing) for choice, _ in history}) > 1
 
 
 def test_rounds_in_which_all_agree_change_nothing() -> None:
     tuner = Consensus(SPACE)
     for t in range(50):
         choice = tuner.choose(Stream(1, TUNER, t))
-        tuner.learn(Choice(choice.params, choice.index, choice.probability, 0, choice.odds, (0, 1, 2, 3)), _reward(t))
+        tuner.learn(replace(choice, agreeing=(0, 1, 2, 3)), _reward(t))
     assert tuner.probabilities()[0].tolist() == pytest.approx([0.25] * 4)
 
 
@@ -135,16 +136,17 @@ def test_it_finds_the_joint_best_where_one_exp3_an_axis_does_not() -> None:
 
 def test_a_large_space_is_learned_axis_by_axis() -> None:
     space = Space(alpha=[0.1 * i for i in range(1, 10)], lam=[0.1 * i for i in range(1, 10)])
-    assert len(space.points) > JOINT
+    assert len(space.points) > MAX_JOINT_POINTS
     agent = Agent(LinUCB(dim=3), Consensus(space), seed=1)
     assert [len(axis) for axis in agent.tuner.axes()] == [9, 9]
     for t in range(100):
         decision = agent.decide(_arms(t))
         choice = decision.choice
         assert choice is not None
-        assert choice.index[0] in choice.allies
-        assert 9 + choice.index[1] in choice.allies
-        assert decision.propensity == pytest.approx(math.prod(choice.probability))
+        assert choice.index[0] in choice.agreeing
+        assert 9 + choice.index[1] in choice.agreeing
+        assert decision.propensity is None
+        assert choice.draw_probability == pytest.approx(math.prod(choice.probability))
         agent.learn(decision, float(decision.x[0]))
     for p in agent.tuner.probabilities():
         assert p.sum() == pytest.approx(1)
@@ -155,7 +157,9 @@ def test_the_axes_of_a_large_space_get_the_credit_of_their_own_allies() -> None:
     space = Space(alpha=range(9), lam=range(1, 10))
     tuner = Consensus(space)
     choice = tuner.choose(Stream(1, TUNER, 0))
-    tuner.learn(Choice(choice.params, choice.index, choice.probability, 0, choice.odds, (0, 1, 2, 9)), 1.0)
+    tuner.learn(
+        Choice(choice.params, choice.index, choice.probability, 0, choice.candidate_probabilities, (0, 1, 2, 9)), 1.0
+    )
     assert tuner.weights.round(9).tolist()[:3] == pytest.approx([1 / (3 / 9 + IX)] * 3)
     assert tuner.weights[9] == pytest.approx(1 / (1 / 9 + IX))
     assert np.count_nonzero(tuner.weights) == 4
@@ -171,8 +175,8 @@ def test_without_sharing_no_other_point_is_asked() -> None:
     agent = Agent(LinUCB(dim=3), Consensus(SPACE, sharing=False))
     decision = agent.decide(_arms(0))
     assert decision.choice is not None
-    assert decision.choice.allies == ()
-    assert decision.propensity == 0.25
+    assert decision.choice.agreeing == ()
+    assert decision.propensity is None
 
 
 def test_a_fixed_rate_is_the_one_given() -> None:

@@ -124,7 +124,14 @@ def encode(body: Any) -> bytes:
 
 def from_choice(choice: Choice) -> ChoiceRecord:
     """A tuner's choice, for the log."""
-    return ChoiceRecord(dict(choice.params), choice.index, choice.probability, choice.slot, choice.odds, choice.allies)
+    return ChoiceRecord(
+        dict(choice.params),
+        choice.index,
+        choice.probability,
+        choice.slot,
+        choice.candidate_probabilities,
+        choice.agreeing,
+    )
 
 
 def to_choice(record: ChoiceRecord) -> Choice:
