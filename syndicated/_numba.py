@@ -1,6 +1,6 @@
 """How a kernel is compiled: through Numba's cache, by one process at a time, and not without a word."""
 
-import sys
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -12,9 +12,15 @@ from numba.core import event
 
 LOCK_FILE = "syndicated.lock"  # beside the cached code
 
+log = logging.getLogger("syndicated")
+
 
 class _Announcement(event.Listener):
-    """One line on standard error before the first kernel that this process compiles."""
+    """One line before the first kernel that this process compiles.
+
+    It is logged, not printed: without any handler logging writes it to standard error as it is, and in the service it
+    is a line of JSON like all others there.
+    """
 
     def __init__(self) -> None:
         self.cache_path: str | None = None
@@ -23,7 +29,7 @@ class _Announcement(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self.made:
             self.made = True
-            print(f"syndicated: compiling kernels for this machine; {self._next_time()}", file=sys.stderr, flush=True)
+            log.warning("syndicated: compiling kernels for this machine; %s", self._next_time())
 
     def on_end(self, event: Any) -> None:
         pass
