@@ -95,7 +95,7 @@ def test_an_apprentice_shows_how_often_it_agrees(tmp_path: Path) -> None:
         assert f"Agrees with the caller {formatting.percent(agreed / 40)}" in page.plain
         assert 0 < agreed < 40
         decision = await site.get(f"/bandits/learner/decisions/{made[-1].decision_id}")
-        assert "The caller played arm-2 out of 5 arms. The model would have played" in decision.plain
+        assert "The caller played the arm arm-2 , one of 5. The model would have played" in decision.plain
 
     tell(tmp_path, story)
 
@@ -176,7 +176,7 @@ def test_a_bandit_that_is_off_says_so(tmp_path: Path) -> None:
         decision = await site.decide("off")
         assert "off: the fallback decides" in (await visit(site, "off")).text
         page = await site.get(f"/bandits/off/decisions/{decision.decision_id}")
-        assert "The fallback chose b out of 3 arms. The bandit was switched off." in page.plain
+        assert "The fallback chose the arm b , one of 3. The bandit was switched off." in page.plain
 
     tell(tmp_path, story)
 

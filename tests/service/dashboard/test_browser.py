@@ -98,4 +98,4 @@ def look_on(browser: Browser) -> None:
     assert browser.js("window.here") is True
     assert browser.js("document.querySelector('details').open") is True
     assert browser.js("document.activeElement.id") == "now-1-summary"
-    browser.until("document.getElementById('connection').textContent === 'Live'")
+    browser.until("document.getElementById('connection').textContent === 'Updating'")

@@ -30,7 +30,7 @@ def test_a_decision_is_told_from_its_draw_to_its_reward(tmp_path: Path) -> None:
         await site.reward("b", decision, 0.25)
         page = await site.get(f"/bandits/b/decisions/{decision.decision_id}")
         for said in (
-            f"The model chose {decision.arm} out of 3 arms.",
+            f"The model chose the arm {decision.arm} , one of 3.",
             f"Propensity {formatting.percent(decision.propensity)}",
             formatting.params_text(decision.params),
             "visit 1",

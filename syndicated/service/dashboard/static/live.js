@@ -54,9 +54,9 @@
         replace(text);
         shown = text;
       }
-      say("Live", false);
+      say("Updating", false);
     } catch {
-      say("Not live: the service does not answer. These are the last numbers; trying again.", true);
+      say("Not updating: the service does not answer. These are the last numbers; trying again.", true);
     }
     busy = false;
     timer = setTimeout(refresh, REFRESH_MS);
@@ -64,5 +64,5 @@
 
   document.addEventListener("visibilitychange", refresh);
   timer = setTimeout(refresh, REFRESH_MS);
-  say("Live", false);
+  say("Updating", false);
 })();
