@@ -54,7 +54,8 @@ def run_and_tabulate(options: argparse.Namespace, name: str, experiments: Sequen
 
 def run_with_progress(options: argparse.Namespace, experiments: Sequence[Experiment]) -> list[Run]:
     """Run the experiments at the size asked for, with a progress bar for each."""
-    with extra("experiments", "this command"):  # said now, not when hours of computing are to be drawn
+    with extra("experiments", "this command"):  # now, and not after hours of computing
+        import jinja2  # noqa: F401
         import matplotlib.figure  # noqa: F401
         import rich.progress  # noqa: F401
     asked = {key: getattr(options, key) for key in ("repeats", "horizon", "seed")}

@@ -7,7 +7,7 @@ The paper's own are in `syndicated.experiments.paper`, the standing comparison o
 from syndicated.experiments._executors import dask, processes
 from syndicated.experiments._experiment import Experiment, Task
 from syndicated.experiments._plots import Area, areas, draw_grid, draw_regret, save_figure, shades
-from syndicated.experiments._results import Result, Row, collect, evidence_text, not_apart, summary, write_table
+from syndicated.experiments._results import Result, SummaryRow, collect, evidence_text, not_apart, summary, write_table
 from syndicated.experiments._run import Curve, Executor, Run, run, run_experiments, run_task, serial, simulate
 from syndicated.experiments._tables import print_published, print_results
 
@@ -17,8 +17,8 @@ __all__ = [
     "Executor",
     "Experiment",
     "Result",
-    "Row",
     "Run",
+    "SummaryRow",
     "Task",
     "areas",
     "collect",

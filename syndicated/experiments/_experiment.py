@@ -1,4 +1,4 @@
-"""An experiment is data: a world, a policy, tuners by name, and how often. A task is one run of one of them."""
+"""An experiment is data: a world, a policy, several tuners, and sizes. A task is one run of one tuner in one world."""
 
 import hashlib
 import json
@@ -21,9 +21,9 @@ RESULTS_VERSION = 3  # raise it when a change of the code changes what tasks giv
 class Experiment:
     """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ...
 
-    The reward of a round is learned `delay` rounds later: 0 is at once. `policies` are for tuners, by label, that play
-    with another setting of the policy than the others do. Not `watched`, a run is faster, and says nothing of its
-    tuner's probabilities and of the parts of its regret.
+    The reward of a round is learned `delay` rounds later, 0 means at once. `policies` has, by label of the tuner, other
+    settings of the policy for single tuners. A run that is not `watched` is faster, but does not record the tuner's
+    probabilities and the parts of the regret.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Experiment:
         check_count("delay", self.delay, low=0)
 
     def tasks(self) -> "list[Task]":
-        """One task a repeat and tuner, repeats outermost."""
+        """One task for each repeat and tuner; the first repeat of all tuners comes first."""
         parts, how = {label: self._parts(label) for label in self.tuners}, (self.delay, self.watched)
         return [
             Task(self.name, label, repeat, self.environment, *pair, self.horizon, self.seed + repeat, *how)

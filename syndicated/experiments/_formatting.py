@@ -1,4 +1,4 @@
-"""Facts about a run in words, for pages: what it was computed with, how long it took, what was played."""
+"""Facts about a run as text: versions, times and specs."""
 
 import platform
 from importlib.metadata import version
@@ -9,7 +9,7 @@ from syndicated.spec import Spec
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were computed with."""
+    """The versions that the numbers were computed with."""
     return {
         "syndicated": version("syndicated"),
         "Python": platform.python_version(),
@@ -19,7 +19,7 @@ def versions() -> dict[str, str]:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds as a person reads them.
+    """Seconds as text.
 
     >>> time_text(4.25), time_text(754)
     ('4.2 s', '12 min 34 s')
@@ -29,7 +29,7 @@ def time_text(seconds: float) -> str:
 
 
 def spec_text(spec: Spec) -> str:
-    """A part and its parameters on one line.
+    """A spec on one line.
 
     >>> spec_text({"name": "TwoLayer", "space": {"alpha": [0, 1]}, "horizon": 10})
     'TwoLayer(alpha in {0, 1}, horizon=10)'

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STYLE: dict[Any, Any] = {
+FIGURE_STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -31,7 +31,7 @@ STYLE: dict[Any, Any] = {
 }
 # Okabe and Ito's colours, which colour-blind readers can tell apart, and a dash for the product ("Combined") methods.
 # A method has its own colour, so that it looks the same in every figure.
-METHODS = {
+METHOD_COLOURS = {
     "Theory": "#000000",
     "OP": "#E69F00",
     "Corral": "#CC79A7",
@@ -42,14 +42,14 @@ METHODS = {
     "Uniform": "#999999",
     "Consensus": "#6A00A8",
 }
-OTHERS = ["#56B4E9", "#009E73", "#999999", "#F0E442"]
-PARTS = {"warm-up": "#999999", "tuning": "#E69F00", "learning": "#56B4E9"}
+OTHER_COLOURS = ["#56B4E9", "#009E73", "#999999", "#F0E442"]
+PART_COLOURS = {"warm-up": "#999999", "tuning": "#E69F00", "learning": "#56B4E9"}
 # Candidates have an order, so their colours have one: from dark to light, told apart by lightness alone.
-SHADES = ["#30123b", "#3b528b", "#21918c", "#5ec962", "#fde725"]
-GREEK = {"alpha": "α", "lam": "λ", "eta0": "η₀", "alpha1": "α⁽¹⁾", "alpha2": "α⁽²⁾"}
-AREA_POINTS = 60
+SHADE_COLOURS = ["#30123b", "#3b528b", "#21918c", "#5ec962", "#fde725"]
+GREEK_LETTERS = {"alpha": "α", "lam": "λ", "eta0": "η₀", "alpha1": "α⁽¹⁾", "alpha2": "α⁽²⁾"}
+MAX_AREA_ROUNDS = 60
 # Inlined figures: text stays text, in the reader's own font.
-INLINE: dict[Any, Any] = STYLE | {"svg.fonttype": "none", "path.simplify_threshold": 0.2}
+INLINE_STYLE: dict[Any, Any] = FIGURE_STYLE | {"svg.fonttype": "none", "path.simplify_threshold": 0.2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def line(label: str, x: Array, values: Array) -> Line:
 
 
 def regret_lines(result: Result) -> list[Line]:
-    """Regret over rounds, one line a tuner."""
+    """Regret over rounds, one line for each tuner."""
     return [line(label, result.rounds, curves) for label, curves in result.curves.items()]
 
 
@@ -95,8 +95,8 @@ class Area:
 
 
 def areas(result: Result, tuner: str) -> list[Area]:
-    """What the tuner draws, by hyper-parameter: over a product, the marginals. Nothing where there is no choice."""
-    kept = evenly_spaced(0, len(result.rounds) - 1, AREA_POINTS)
+    """The tuner's probabilities over rounds, one area for each hyper-parameter that it has a choice in."""
+    kept = evenly_spaced(0, len(result.rounds) - 1, MAX_AREA_ROUNDS)
     axes = build(TUNERS, result.experiment.tuners[tuner]).axes()
     return [
         Area(each.name, each.values, result.rounds[kept], each.p)
@@ -106,7 +106,7 @@ def areas(result: Result, tuner: str) -> list[Area]:
 
 
 @contextmanager
-def styled(style: dict[Any, Any] = STYLE) -> Iterator[None]:
+def styled(style: dict[Any, Any] = FIGURE_STYLE) -> Iterator[None]:
     """Draw in this style. Every figure begins here, so here Matplotlib is loaded."""
     with extra("experiments", "a figure"):
         import matplotlib as mpl
@@ -115,7 +115,7 @@ def styled(style: dict[Any, Any] = STYLE) -> Iterator[None]:
 
 
 def empty_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
-    """A figure of this size in inches, of no window."""
+    """A figure of this size in inches, without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout=layout)
@@ -125,14 +125,14 @@ def shades(n: int) -> list[str]:
     """n colours from dark to light."""
     from matplotlib import colors
 
-    map_ = colors.LinearSegmentedColormap.from_list("shades", SHADES)
+    map_ = colors.LinearSegmentedColormap.from_list("shades", SHADE_COLOURS)
     return [colors.to_hex(map_(place)) for place in np.linspace(0, 1, n)]
 
 
 @dataclass(frozen=True)
 class Split:
-    """A tuner's mean regret at the horizon, and what theory names as its parts. `tuning` may be negative: the tuner
-    then did better than its best single candidate."""
+    """A tuner's mean regret at the horizon and its parts, as the paper defines them. `tuning` is negative if the tuner
+    did better than its best single candidate."""
 
     tuner: str
     regret: float
@@ -142,7 +142,7 @@ class Split:
 
 
 def splits(result: Result) -> list[Split]:
-    """One split a tuner, in the order of the experiment."""
+    """One split for each tuner, in the order of the experiment."""
     return [_split(result, tuner) for tuner in result.curves]
 
 
@@ -182,7 +182,7 @@ def draw_published(result: Result) -> "Figure":
 
 
 def draw_split(result: Result) -> "Figure":
-    """Mean regret at the horizon as stacked bars, one a tuner: what is negative goes to the left of 0."""
+    """Mean regret at the horizon as stacked bars, one for each tuner; negative parts go to the left of 0."""
     found = splits(result)
     with styled():
         from matplotlib.ticker import MaxNLocator, StrMethodFormatter
@@ -199,7 +199,7 @@ def draw_split(result: Result) -> "Figure":
         for part in ("warm-up", "learning", "tuning"):
             width = np.array(parts[part])
             start = np.where(width < 0, left, right)
-            ax.barh(names, width, left=start, height=0.62, color=PARTS[part], label=part)
+            ax.barh(names, width, left=start, height=0.62, color=PART_COLOURS[part], label=part)
             left, right = left + np.minimum(width, 0), right + np.maximum(width, 0)
         ax.plot([split.regret for split in found], names, "D", color="#000000", markersize=5, label="regret")
         ax.axvline(0, color="#000000", linewidth=0.8)
@@ -219,7 +219,7 @@ def draw_split(result: Result) -> "Figure":
 
 def draw_area(area: Area) -> "Figure":
     """The probability of every value as a stacked area, the least value at the bottom."""
-    with styled(STYLE | {"font.size": 8, "axes.grid": False, "axes.linewidth": 0.6}):
+    with styled(FIGURE_STYLE | {"font.size": 8, "axes.grid": False, "axes.linewidth": 0.6}):
         figure = empty_figure(1.95, 1.3, layout=None)
         ax = figure.add_axes((0.23, 0.22, 0.73, 0.7))
         colours = shades(len(area.values))
@@ -229,7 +229,7 @@ def draw_area(area: Area) -> "Figure":
         ax.set_yticks([0, 0.5, 1], ["0", "½", "1"])
         ax.set_xticks([float(area.x[0]), float(area.x[-1])], ["1", f"{int(area.x[-1]):,}"])
         ax.get_xticklabels()[-1].set_horizontalalignment("right")
-        ax.set_ylabel(f"P({GREEK.get(area.hyper, area.hyper)})")
+        ax.set_ylabel(f"P({GREEK_LETTERS.get(area.hyper, area.hyper)})")
         ax.set_xlabel("round", labelpad=-7)
     return figure
 
@@ -242,10 +242,10 @@ def _legend(figure: "Figure", ax: "Axes", columns: int) -> None:
 
 
 def inline(figure: "Figure", name: str) -> str:
-    """The figure as an SVG element to put into a page: as wide as its place, and no id but its own `name`-..."""
+    """The figure as an SVG element to put into a page: as wide as its place, and all its ids begin with `name`."""
     text = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with styled(INLINE | {"svg.hashsalt": name}):
+    with styled(INLINE_STYLE | {"svg.hashsalt": name}):
         figure.savefig(text, format="svg", metadata=nothing)
     body = text.getvalue().partition("<svg")[2]
     head, _, body = body.partition(">")
@@ -300,8 +300,8 @@ def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, 
 
 
 def _colour(label: str, place: int) -> str:
-    own = {"alpha fixed": METHODS["TL"], "alpha(t) by theory": METHODS["Syndicated"]}
-    return (METHODS | own).get(label.removesuffix("-Combined"), OTHERS[place % len(OTHERS)])
+    own = {"alpha fixed": METHOD_COLOURS["TL"], "alpha(t) by theory": METHOD_COLOURS["Syndicated"]}
+    return (METHOD_COLOURS | own).get(label.removesuffix("-Combined"), OTHER_COLOURS[place % len(OTHER_COLOURS)])
 
 
 def _draw(ax: "Axes", lines: Sequence[Line]) -> None:

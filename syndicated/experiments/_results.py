@@ -19,7 +19,8 @@ from syndicated.experiments._run import Curve, Run
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.types import Array, Ints
 
-COLUMNS = ("experiment", "policy", "environment", "tuner", "repeat", "seed", "round", "regret", "warmup", "tuning")
+TASK_COLUMNS = ("experiment", "policy", "environment", "tuner", "repeat", "seed")
+CURVE_COLUMNS = (*TASK_COLUMNS, "round", "regret", "warmup", "tuning")
 RESAMPLES = 10_000
 # With fewer repeats, differences that all have the same sign by chance are too likely to settle anything.
 MIN_REPEATS = 5
@@ -44,7 +45,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One tuner's line: its final regret and its paired difference to the best tuner, with a 95% interval."""
 
     tuner: str
@@ -59,9 +60,10 @@ class Row:
 
 def collect(experiment: Experiment, curves: Sequence[Curve]) -> Result:
     """The curves of `experiment.tasks()`, by tuner."""
+    labels = list(experiment.tuners) * experiment.repeats  # the order of the tasks
     own: dict[str, list[Curve]] = {label: [] for label in experiment.tuners}
-    for task, curve in zip(experiment.tasks(), curves, strict=True):
-        own[task.tuner_name].append(curve)
+    for label, curve in zip(labels, curves, strict=True):
+        own[label].append(curve)
     return Result(
         experiment=experiment,
         rounds=np.array(curves[0]["round"]),
@@ -149,19 +151,19 @@ def check_published(result: Result) -> list[Check]:
     return checks
 
 
-def summary(result: Result, among: Collection[str] = ()) -> list[Row]:
+def summary(result: Result, among: Collection[str] = ()) -> list[SummaryRow]:
     """One row for each tuner, or for each of these, the least mean regret first."""
     tuners = sorted(among or result.curves, key=lambda tuner: float(result.final(tuner).mean()))
     best = result.final(tuners[0])
     return [_row(result, tuner, best) for tuner in tuners]
 
 
-def not_apart(rows: Sequence[Row], repeats: int) -> list[str]:
+def not_apart(rows: Sequence[SummaryRow], repeats: int) -> list[str]:
     """The tuners that the evidence does not set apart from the best, which is the first of the rows."""
     return [row.tuner for row in rows[1:] if direction(row.low, row.high, repeats) < 1]
 
 
-def evidence_text(rows: Sequence[Row], repeats: int) -> str:
+def evidence_text(rows: Sequence[SummaryRow], repeats: int) -> str:
     """Which tuner has the least regret, and from which others the evidence sets it apart."""
     if len(rows) == 1:
         return f"{rows[0].tuner}: nothing to compare with."
@@ -177,11 +179,11 @@ def evidence_text(rows: Sequence[Row], repeats: int) -> str:
     return f"{said} The evidence sets it apart from {', '.join(apart)}, but not from {', '.join(close)}."
 
 
-def _row(result: Result, tuner: str, best: Array) -> Row:
+def _row(result: Result, tuner: str, best: Array) -> SummaryRow:
     final = result.final(tuner)
     error = float(final.std(ddof=1) / np.sqrt(len(final))) if len(final) > 1 else float("nan")
     low, high = interval(final - best)
-    return Row(
+    return SummaryRow(
         tuner=tuner,
         mean=float(final.mean()),
         std=float(final.std()),
@@ -196,7 +198,7 @@ def _row(result: Result, tuner: str, best: Array) -> Row:
 def write_table(file: Path, runs: Sequence[Run]) -> None:
     """All curves as one tidy CSV table, one row for each kept round."""
     pairs = [pair for run in runs for pair in zip(run.tasks, run.curves, strict=True)]
-    write_csv(file, COLUMNS, (row for task, curve in pairs for row in _rows(task, curve)))
+    write_csv(file, CURVE_COLUMNS, (row for task, curve in pairs for row in _rows(task, curve)))
 
 
 def _rows(task: Task, curve: Curve) -> Iterator[tuple[object, ...]]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from syndicated.experiments._results import Check, Result, Row, check_published, evidence_text, summary
+from syndicated.experiments._results import Check, Result, SummaryRow, check_published, evidence_text, summary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +55,7 @@ def _inside(check: Check, ends: tuple[float, float]) -> str:
     return f"{ends[0]:.0f} to {ends[1]:.0f}: paper {'inside' if check.inside(ends) else 'outside'}"
 
 
-def _table(result: Result, rows: Sequence[Row]) -> "Table":
+def _table(result: Result, rows: Sequence[SummaryRow]) -> "Table":
     e = result.experiment
     repeats = f"{e.repeats} repeat{'s' if e.repeats > 1 else ''}"
     table = empty_table(f"{e.title}: regret after {e.horizon:,} rounds, {repeats}")

@@ -125,6 +125,12 @@ def test_the_library_loads_nothing_heavy() -> None:
     assert HEAVY & set(loaded) == set()
 
 
+def test_the_experiments_load_neither_plots_nor_tables_nor_templates() -> None:
+    rooms = ", ".join(f"syndicated.experiments{room}" for room in ("", ".paper", ".scoreboard"))
+    loaded = _run(f"import json, sys, {rooms}; print(json.dumps(sorted(sys.modules)))")
+    assert {"distributed", "jinja2", "matplotlib", "numba", "rich", "scipy"} & set(loaded) == set()
+
+
 @pytest.mark.parametrize(("argument", "said"), [("--help", "syndicated list"), ("list", "LinUCB")])
 def test_help_and_list_load_nothing_heavy_and_need_no_extra(argument: str, said: str) -> None:
     code, printed, loaded = _run(COMMAND.format(EXTRAS, [argument]))

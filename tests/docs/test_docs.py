@@ -13,7 +13,7 @@ import syndicated
 from syndicated.cli import _parser
 from syndicated.cli.options import settings_of
 from syndicated.environments import ENVIRONMENTS
-from syndicated.experiments._results import COLUMNS
+from syndicated.experiments._results import CURVE_COLUMNS
 from syndicated.experiments.scoreboard import _ratios
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -158,7 +158,7 @@ def test_make_scoreboard_copies_what_the_command_writes() -> None:
 
 def test_every_column_of_the_tidy_table_is_explained() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
-    assert [column for column in (*COLUMNS, *_ratios.COLUMNS) if f"`{column}`" not in page] == []
+    assert [column for column in (*CURVE_COLUMNS, *_ratios.REGRET_COLUMNS) if f"`{column}`" not in page] == []
 
 
 def test_imports_go_one_way_as_the_page_on_architecture_says() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from support.experiments import SMALL, made, made_up, spread
 
 from syndicated.experiments import Run, evidence_text, print_results, run, summary, write_table
-from syndicated.experiments._results import COLUMNS, check_published, direction, interval
+from syndicated.experiments._results import CURVE_COLUMNS, check_published, direction, interval
 from syndicated.experiments.paper import PAPER
 from syndicated.experiments.paper._report import report
 
@@ -46,7 +46,7 @@ def test_the_tidy_table_has_a_row_for_every_kept_round(tmp_path: Path) -> None:
     curves = run(tasks, tmp_path)
     write_table(tmp_path / "all.csv", [Run(SMALL, tasks, curves)])
     rows = list(csv.DictReader((tmp_path / "all.csv").read_text().splitlines()))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == CURVE_COLUMNS
     assert len(rows) == 9 * 50
     assert float(rows[-1]["regret"]) == curves[-1]["regret"][-1]
 

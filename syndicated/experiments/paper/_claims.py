@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 VERDICTS = {1: Verdict.SUPPORTED, -1: Verdict.CONTRADICTED, 0: Verdict.UNSETTLED}
-MARKS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.UNSETTLED: "?"}
+VERDICT_MARKS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.UNSETTLED: "?"}
 
 
 @dataclass(frozen=True)

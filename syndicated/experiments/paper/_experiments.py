@@ -52,7 +52,7 @@ _LINEAR: Spec = {"name": "Linear", "dim": 10, "noise": 0.1}
 _LOGISTIC: Spec = {"name": "Logistic", "dim": 10}
 _RATINGS: Spec = {"name": "MovieLens", "model": "linear"}
 _LIKES: Spec = {"name": "MovieLens", "model": "logistic"}
-_LONGEST = 3.5927  # the largest norm of a movie's features; in the simulations it is 1 and sqrt(d) by construction
+_MAX_MOVIE_NORM = 3.5927  # of a movie's features; in the simulations it is 1 or sqrt(d) by construction
 
 
 def _panel(place: str, label: str, environment: Spec, tuners: Mapping[str, Spec], **policy: Any) -> Experiment:
@@ -70,9 +70,9 @@ FIGURE2 = [
     _panel("simulation", "LinUCB", _LINEAR, _EXPLORE, dim=10, sigma=0.1),
     _panel("simulation", "LinTS", _LINEAR, _EXPLORE, dim=10, sigma=0.1),
     _panel("simulation", "UCB-GLM", _LOGISTIC, _EXPLORE, dim=10, L=math.sqrt(10), ridge="inverse"),
-    _panel("MovieLens", "LinUCB", _RATINGS, _EXPLORE, dim=20, sigma=1.0, L=_LONGEST),
-    _panel("MovieLens", "LinTS", _RATINGS, _EXPLORE, dim=20, sigma=1.0, L=_LONGEST),
-    _panel("MovieLens", "UCB-GLM", _LIKES, _EXPLORE, dim=20, L=_LONGEST, ridge="inverse"),
+    _panel("MovieLens", "LinUCB", _RATINGS, _EXPLORE, dim=20, sigma=1.0, L=_MAX_MOVIE_NORM),
+    _panel("MovieLens", "LinTS", _RATINGS, _EXPLORE, dim=20, sigma=1.0, L=_MAX_MOVIE_NORM),
+    _panel("MovieLens", "UCB-GLM", _LIKES, _EXPLORE, dim=20, L=_MAX_MOVIE_NORM, ridge="inverse"),
 ]
 
 FIGURE3 = [

@@ -25,14 +25,14 @@ from syndicated.experiments._results import (
     RESAMPLES,
     Check,
     Result,
-    Row,
+    SummaryRow,
     check_published,
     evidence_text,
     not_apart,
     summary,
 )
 from syndicated.experiments.paper._claims import (
-    MARKS,
+    VERDICT_MARKS,
     Claim,
     Evidence,
     Sections,
@@ -71,7 +71,7 @@ def report(sections: Sections, settings: Mapping[str, str]) -> str:
         content_security_policy=REPORT_POLICY,
         css=_file("report.css"),
         verdicts=list(Verdict),
-        marks=MARKS,
+        marks=VERDICT_MARKS,
         min_repeats=MIN_REPEATS,
         resamples=RESAMPLES,
         headings={name: HEADINGS[name] for name, own in panels.items() if own},
@@ -103,7 +103,7 @@ class Panel:
 
     anchor: str
     result: Result
-    rows: Sequence[Row]
+    rows: Sequence[SummaryRow]
     checks: Sequence[Check]
 
     @property
@@ -185,7 +185,7 @@ def area_keys(areas: Mapping[str, Sequence[plots.Area]]) -> dict[str, list[tuple
     """The values of every hyper-parameter with their colours."""
     values = {area.hyper: area.values for own in areas.values() for area in own}
     return {
-        plots.GREEK.get(hyper, hyper): list(zip(own, plots.shades(len(own)), strict=True))
+        plots.GREEK_LETTERS.get(hyper, hyper): list(zip(own, plots.shades(len(own)), strict=True))
         for hyper, own in values.items()
     }
 

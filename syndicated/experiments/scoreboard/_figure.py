@@ -5,35 +5,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syndicated._formatting import ratio_number
-from syndicated.experiments._plots import METHODS, OTHERS, STYLE, empty_figure, styled
+from syndicated.experiments._plots import FIGURE_STYLE, METHOD_COLOURS, OTHER_COLOURS, empty_figure, styled
 from syndicated.experiments.scoreboard._ratios import Ratio, World, overall
-from syndicated.experiments.scoreboard._worlds import BASE, BEST_FIXED, OURS, RIVAL
+from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BEST_FIXED, OUR_TUNER, RIVAL_TUNER
 from syndicated.tuners import TUNERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
-OVERALL = "Geometric mean"
-WHISKERS = (OURS, RIVAL)
-# Ours stands out by colour, size and place above all; the best fixed candidate is a tick, for it is no tuner.
-_OWN = METHODS[OURS]
-MARKS: dict[str, dict[str, Any]] = {
-    "Uniform": {"marker": "x", "color": METHODS["Uniform"], "markersize": 5},
-    "Theory": {"marker": "+", "color": METHODS["Theory"], "markersize": 6.5},
-    "Corral": {"marker": "v", "color": METHODS["Corral"], "markersize": 5},
-    "TL": {"marker": "s", "color": METHODS["TL"], "markersize": 4.5},
-    "TL-Combined": {"marker": "s", "color": METHODS["TL"], "markersize": 4.5, "markerfacecolor": "white"},
-    RIVAL: {"marker": "o", "color": METHODS["OP"], "markersize": 5.5},
-    BEST_FIXED: {"marker": "|", "color": METHODS["Fixed"], "markersize": 12, "markeredgewidth": 2.2},
-    OURS: {"marker": "D", "color": _OWN, "markersize": 7.5, "zorder": 5},
+RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+OVERALL_TITLE = "Geometric mean"
+TUNERS_WITH_WHISKERS = (OUR_TUNER, RIVAL_TUNER)
+# Our tuner stands out by colour and size, and is drawn last. The best fixed candidate is a tick: it is not a tuner.
+_OWN = METHOD_COLOURS[OUR_TUNER]
+TUNER_MARKS: dict[str, dict[str, Any]] = {
+    "Uniform": {"marker": "x", "color": METHOD_COLOURS["Uniform"], "markersize": 5},
+    "Theory": {"marker": "+", "color": METHOD_COLOURS["Theory"], "markersize": 6.5},
+    "Corral": {"marker": "v", "color": METHOD_COLOURS["Corral"], "markersize": 5},
+    "TL": {"marker": "s", "color": METHOD_COLOURS["TL"], "markersize": 4.5},
+    "TL-Combined": {"marker": "s", "color": METHOD_COLOURS["TL"], "markersize": 4.5, "markerfacecolor": "white"},
+    RIVAL_TUNER: {"marker": "o", "color": METHOD_COLOURS["OP"], "markersize": 5.5},
+    BEST_FIXED: {"marker": "|", "color": METHOD_COLOURS["Fixed"], "markersize": 12, "markeredgewidth": 2.2},
+    OUR_TUNER: {"marker": "D", "color": _OWN, "markersize": 7.5, "zorder": 5},
 }
-GUEST: dict[str, Any] = {"marker": "*", "color": OTHERS[0], "markersize": 7}  # a tuner of another package
+PLUGIN_MARK: dict[str, Any] = {"marker": "*", "color": OTHER_COLOURS[0], "markersize": 7}  # a tuner of another package
 
 
 @dataclass(frozen=True)
-class Line:
+class BoardRow:
     """One row of the figure: a world, or all of them, and every tuner's ratio to the base's regret."""
 
     title: str
@@ -41,25 +41,25 @@ class Line:
     ratios: dict[str, Ratio]
 
 
-def lines(worlds: Sequence[World]) -> list[Line]:
-    """A row a world in the order of the board, and the geometric mean as the last."""
+def board_rows(worlds: Sequence[World]) -> list[BoardRow]:
+    """One row for each world, in the order of the board, and the geometric mean last."""
     played = dict.fromkeys(label for world in worlds for label in world.regrets)
     guests = [label for label in played if label in TUNERS.plugins()]
-    tuners = [label for label in (*guests, *MARKS) if label in played]
+    tuners = [label for label in (*guests, *TUNER_MARKS) if label in played]
     rows = [
-        Line(world.experiment.title, world.group, _known({label: world.ratio(label) for label in tuners}))
+        BoardRow(world.experiment.title, world.group, _known({label: world.ratio(label) for label in tuners}))
         for world in worlds
     ]
     means = _known({label: overall(worlds, label) for label in tuners})
-    return [*rows, Line(OVERALL, "All worlds", means)]
+    return [*rows, BoardRow(OVERALL_TITLE, "All worlds", means)]
 
 
 def _known(ratios: dict[str, Ratio | None]) -> dict[str, Ratio]:
     return {label: each for label, each in ratios.items() if each}
 
 
-def heights(rows: Sequence[Line]) -> list[float]:
-    """How far down each row stands: a group leaves room for its heading."""
+def heights(rows: Sequence[BoardRow]) -> list[float]:
+    """The vertical position of each row, with room for the heading of each group."""
     places: list[float] = []
     for before, row in zip([None, *rows], rows, strict=False):
         heading = 1.2 if before is None or before.group != row.group else 0.0
@@ -68,10 +68,10 @@ def heights(rows: Sequence[Line]) -> list[float]:
 
 
 def draw_board(worlds: Sequence[World]) -> "Figure":
-    """Ratios on a log axis, a row a world, grouped by kind."""
-    rows = lines(worlds)
+    """Ratios on a log axis, one row for each world, grouped by kind."""
+    rows = board_rows(worlds)
     places = heights(rows)
-    with styled(STYLE | {"axes.grid": False}):
+    with styled(FIGURE_STYLE | {"axes.grid": False}):
         figure = empty_figure(9.0, 0.27 * places[-1] + 1.6)
         ax = figure.subplots()
         _scale(ax, rows, places)
@@ -79,20 +79,20 @@ def draw_board(worlds: Sequence[World]) -> "Figure":
             _draw(ax, row, y)
         for row, y in {row.group: (row, y) for row, y in reversed(list(zip(rows, places, strict=True)))}.values():
             ax.text(0.0, y - 0.75, row.group, transform=ax.get_yaxis_transform(), fontweight="bold", va="center")
-        if OURS in rows[-1].ratios:
-            ax.text(1.01, places[0] - 0.75, OURS, transform=ax.get_yaxis_transform(), va="center", color=_OWN)
+        if OUR_TUNER in rows[-1].ratios:
+            ax.text(1.01, places[0] - 0.75, OUR_TUNER, transform=ax.get_yaxis_transform(), va="center", color=_OWN)
         _legend(figure, ax)
     return figure
 
 
-def _scale(ax: "Axes", rows: Sequence[Line], places: Sequence[float]) -> None:
+def _scale(ax: "Axes", rows: Sequence[BoardRow], places: Sequence[float]) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     shown = [end for row in rows for label, r in row.ratios.items() for end in _ends(label, r)]
     ax.set_xscale("log")
     ax.set_xlim(min([*shown, 0.5]) / 1.15, max([*shown, 2.0]) * 1.15)
     ax.set_ylim(places[-1] + 0.8, -0.1)
-    ax.xaxis.set_major_locator(FixedLocator(TICKS))
+    ax.xaxis.set_major_locator(FixedLocator(RATIO_TICKS))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.grid(axis="x", alpha=0.3)
@@ -101,32 +101,31 @@ def _scale(ax: "Axes", rows: Sequence[Line], places: Sequence[float]) -> None:
     ax.get_yticklabels()[-1].set_fontweight("bold")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.axvline(1, color=METHODS[BASE], linewidth=1.4, label=f"{BASE} = 1", zorder=1)
+    ax.axvline(1, color=METHOD_COLOURS[BASE_TUNER], linewidth=1.4, label=f"{BASE_TUNER} = 1", zorder=1)
     ax.hlines(places, 0, 1, transform=ax.get_yaxis_transform(), color="#000000", alpha=0.08, linewidth=0.8)
-    ax.set_xlabel(f"mean regret, as a multiple of {BASE}'s on the same worlds (log scale; left is better)")
+    ax.set_xlabel(f"mean regret, as a multiple of {BASE_TUNER}'s on the same worlds (log scale; left is better)")
 
 
 def _ends(label: str, ratio: Ratio) -> list[float]:
-    return [ratio.value, ratio.low, ratio.high] if label in WHISKERS else [ratio.value]
+    return [ratio.value, ratio.low, ratio.high] if label in TUNERS_WITH_WHISKERS else [ratio.value]
 
 
-def _draw(ax: "Axes", row: Line, y: float) -> None:
+def _draw(ax: "Axes", row: BoardRow, y: float) -> None:
     for label, ratio in row.ratios.items():
-        style = MARKS.get(label, GUEST)
-        if label in WHISKERS:
-            width = 2.2 if label == OURS else 1.2
+        style = TUNER_MARKS.get(label, PLUGIN_MARK)
+        if label in TUNERS_WITH_WHISKERS:
+            width = 2.2 if label == OUR_TUNER else 1.2
             ax.plot([ratio.low, ratio.high], [y, y], color=style["color"], linewidth=width, solid_capstyle="butt")
         ax.plot([ratio.value], [y], linestyle="none", label=label, **style)
-    if OURS in row.ratios:
-        ax.text(
-            1.01, y, ratio_number(row.ratios[OURS].value), transform=ax.get_yaxis_transform(), va="center", color=_OWN
-        )
+    if OUR_TUNER in row.ratios:
+        said = ratio_number(row.ratios[OUR_TUNER].value)
+        ax.text(1.01, y, said, transform=ax.get_yaxis_transform(), va="center", color=_OWN)
 
 
 def _legend(figure: "Figure", ax: "Axes") -> None:
-    """Every kind of mark once, ours first."""
+    """Every kind of mark once, our tuner's first."""
     handles, labels = ax.get_legend_handles_labels()
     by_label = dict(zip(reversed(labels), reversed(handles), strict=True))
-    known = [OURS, f"{BASE} = 1", *list(reversed(MARKS))[1:]]
+    known = [OUR_TUNER, f"{BASE_TUNER} = 1", *list(reversed(TUNER_MARKS))[1:]]
     order = [label for label in known if label in by_label] + [label for label in by_label if label not in known]
     figure.legend([by_label[label] for label in order], order, loc="outside lower center", ncols=5, frameon=False)

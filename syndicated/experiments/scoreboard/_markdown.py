@@ -8,15 +8,23 @@ from syndicated._formatting import ratio_number
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._formatting import spec_text, time_text, versions
 from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
-from syndicated.experiments.scoreboard._ratios import Ratio, Standing, World, findings, overall, standings
-from syndicated.experiments.scoreboard._worlds import ABLATIONS, BASE, BEST_FIXED, BOARD, OURS, RIVAL, candidates
+from syndicated.experiments.scoreboard._ratios import Ratio, TunerRow, World, findings, overall, world_rows
+from syndicated.experiments.scoreboard._worlds import (
+    ABLATIONS,
+    BASE_TUNER,
+    BEST_FIXED,
+    BOARD,
+    OUR_TUNER,
+    RIVAL_TUNER,
+    candidates,
+)
 from syndicated.spec import Spec
 
 INTRO = f"""\
 # Scoreboard
 
-The mean regret of every tuner in every kind of world, divided by that of {BASE} on the same seeds. Less is better.
-`make scoreboard` runs all of it and writes this page; nothing here is written by hand.
+The mean regret of every tuner in every kind of world, divided by that of {BASE_TUNER} on the same seeds. Less is
+better. `make scoreboard` runs all of it and writes this page; nothing here is written by hand.
 
 ![Every tuner's ratio in every world](scoreboard.svg)
 """
@@ -35,9 +43,9 @@ READING = f"""\
   comes out as settled.
 - **{BEST_FIXED}** is the fixed candidate with the least mean over these same repeats. Nobody knows it in advance,
   and the best of many looks a little better than it is.
-- **{OURS}** plays with the policy's defaults, which are an intercept and the policy's own space. The others have
+- **{OUR_TUNER}** plays with the policy's defaults, which are an intercept and the policy's own space. The others have
   the paper's candidates, and in the worlds that are played as in the paper also the paper's setting of the policy.
-- {RIVAL}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
+- {RIVAL_TUNER}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
   tuners that need to know the range of rewards are told it.
 """
 
@@ -78,23 +86,23 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1
 def columns(worlds: Sequence[World]) -> list[str]:
     """The tuners of the board, ours and the best fixed first; the ablations have a table of their own."""
     found = dict.fromkeys(label for world in worlds for label in world.regrets)
-    first = [label for label in (OURS, BEST_FIXED) if label in found]
-    return first + [label for label in found if label not in (*first, BASE, *ABLATIONS)]
+    first = [label for label in (OUR_TUNER, BEST_FIXED) if label in found]
+    return first + [label for label in found if label not in (*first, BASE_TUNER, *ABLATIONS)]
 
 
 def _board(worlds: Sequence[World]) -> str:
     tuners = columns(worlds)
     rows = [[world.experiment.title, *(_cell(tuner, world.ratio(tuner)) for tuner in tuners)] for world in worlds]
     rows.append(["**Geometric mean**", *(_cell(tuner, overall(worlds, tuner)) for tuner in tuners)])
-    said = f"**Bold** is better than {BASE}, *slanted* is worse, the rest is not settled."
-    return f"## Ratio of mean regret to {BASE}'s\n\n{table(['world', *tuners], rows)}\n{said}\n"
+    said = f"**Bold** is better than {BASE_TUNER}, *slanted* is worse, the rest is not settled."
+    return f"## Ratio of mean regret to {BASE_TUNER}'s\n\n{table(['world', *tuners], rows)}\n{said}\n"
 
 
 def _cell(tuner: str, ratio: Ratio | None) -> str:
     if ratio is None:
         return "–"
     mark = {"better": "**", "worse": "*"}.get(ratio.verdict, "")
-    return f"{mark}{ratio_number(ratio.value)}{mark}" + (f" ({span(ratio)})" if tuner == OURS else "")
+    return f"{mark}{ratio_number(ratio.value)}{mark}" + (f" ({span(ratio)})" if tuner == OUR_TUNER else "")
 
 
 def span(ratio: Ratio) -> str:
@@ -107,7 +115,7 @@ def _bars(worlds: Sequence[World]) -> str:
         where, worst = (found.worst[0], ratio_number(found.worst[1])) if found.worst else ("–", "–")
         rows.append([found.bar.text, where, f"{found.bar.most:g}", worst, found.verdict])
     head = ["bar", "worst in", "at most", "measured", "verdict"]
-    return f"## The bars for {OURS}\n\n{table(head, rows, texts=2)}"
+    return f"## The bars for {OUR_TUNER}\n\n{table(head, rows, texts=2)}"
 
 
 def _details(worlds: Sequence[World]) -> str:
@@ -117,15 +125,15 @@ def _details(worlds: Sequence[World]) -> str:
 def _detail(world: World) -> str:
     e = world.experiment
     head = ["tuner", "mean", "median", "max", "std. error"]
-    for base in (BASE, RIVAL):
+    for base in (BASE_TUNER, RIVAL_TUNER):
         head += [f"to {base}'s", "95% interval", "verdict"]
-    rows = [_line(world, each) for each in standings(world) if each.tuner not in ABLATIONS]
+    rows = [_line(world, each) for each in world_rows(world) if each.tuner not in ABLATIONS]
     size = f"{e.horizon:,} rounds, {e.repeats} repeat{'s' if e.repeats > 1 else ''}"
     title = f"{world.group}: {e.title} (<code>{e.name}</code>), {size}"
     return f"<details>\n<summary>{title}</summary>\n\n{table(head, rows)}\n</details>\n"
 
 
-def _line(world: World, line: Standing) -> list[str]:
+def _line(world: World, line: TunerRow) -> list[str]:
     name = f"{line.tuner} ({world.best})" if line.tuner == BEST_FIXED else line.tuner
     numbers = [f"{value:,.1f}" for value in (line.mean, line.median, line.largest, line.error)]
     return [name, *numbers, *_compared(line.ratio), *_compared(line.to_rival)]
@@ -139,9 +147,9 @@ def _ablations(worlds: Sequence[World]) -> str:
     played = [world for world in worlds if not ABLATIONS.keys().isdisjoint(world.regrets)]
     if not played:
         return ""
-    rows = [[w.experiment.title, *(_share(w.ratio(label, OURS)) for label in ABLATIONS)] for w in played]
-    rows.append(["**Geometric mean**", *(_share(overall(played, label, OURS)) for label in ABLATIONS)])
-    said = f"Mean regret of {OURS} with parts taken away, as a multiple of that of {OURS} itself.\n"
+    rows = [[w.experiment.title, *(_share(w.ratio(label, OUR_TUNER)) for label in ABLATIONS)] for w in played]
+    rows.append(["**Geometric mean**", *(_share(overall(played, label, OUR_TUNER)) for label in ABLATIONS)])
+    said = f"Mean regret of {OUR_TUNER} with parts taken away, as a multiple of that of {OUR_TUNER} itself.\n"
     return f"## Appendix: ablations\n\n{said}\n{table(['world', *ABLATIONS], rows)}"
 
 
@@ -152,13 +160,13 @@ def _share(ratio: Ratio | None) -> str:
 def settings(experiments: Sequence[Experiment]) -> str:
     """What was played: a function of the experiments alone."""
     worlds = [[f"`{e.name}`", spec_text(e.environment), spec_text(e.policy), *_size(e)] for e in experiments]
-    head = ["world", "environment", "policy", f"for {OURS}", "delay", "rounds", "repeats", "seeds"]
+    head = ["world", "environment", "policy", f"for {OUR_TUNER}", "delay", "rounds", "repeats", "seeds"]
     tuners = table(["label", "tuner", "where"], tuner_rows(experiments), texts=3)
     return f"## Settings\n\n{table(head, worlds, texts=4)}\n{tuners}"
 
 
 def _size(e: Experiment) -> list[str]:
-    ours = e.policies.get(OURS, e.policy)
+    ours = e.policies.get(OUR_TUNER, e.policy)
     other = [f"{name}={value}" for name, value in ours.items() if e.policy.get(name) != value]
     return [
         ", ".join(other) or "the same",

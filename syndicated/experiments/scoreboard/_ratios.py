@@ -17,11 +17,11 @@ from syndicated._files import write_csv
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._results import MIN_REPEATS, direction, expanded, resampled_means
 from syndicated.experiments._run import Run
-from syndicated.experiments.scoreboard._worlds import BASE, BEST_FIXED, OURS, RIVAL, candidates
+from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BEST_FIXED, OUR_TUNER, RIVAL_TUNER, candidates
 from syndicated.types import Array
 
 VERDICTS = {-1: "better", 1: "worse", 0: "not settled"}
-COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
+REGRET_COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class World:
     best: str
     seconds: float
 
-    def ratio(self, tuner: str, base: str = BASE) -> Ratio | None:
+    def ratio(self, tuner: str, base: str = BASE_TUNER) -> Ratio | None:
         """The tuner's mean regret over the base's, if both played and are not the same."""
         pairs = _pairs([self], tuner, base)
         return ratio(pairs) if pairs else None
 
 
 @dataclass(frozen=True)
-class Standing:
+class TunerRow:
     """One tuner's line in one world."""
 
     tuner: str
@@ -101,7 +101,7 @@ def _log_mean(values: Array) -> Array:
     return logs
 
 
-def overall(worlds: Sequence[World], tuner: str, base: str = BASE) -> Ratio | None:
+def overall(worlds: Sequence[World], tuner: str, base: str = BASE_TUNER) -> Ratio | None:
     """The geometric mean of the tuner's ratios over the worlds where both played."""
     pairs = _pairs(worlds, tuner, base)
     return ratio(pairs) if pairs else None
@@ -112,22 +112,22 @@ def _pairs(worlds: Iterable[World], tuner: str, base: str) -> list[tuple[Array, 
     return [(regrets[tuner], regrets[base]) for regrets in both]
 
 
-def standings(world: World) -> list[Standing]:
+def world_rows(world: World) -> list[TunerRow]:
     """One line a tuner, the least mean regret first."""
-    return sorted((_standing(world, tuner) for tuner in world.regrets), key=lambda each: each.mean)
+    return sorted((_tuner_row(world, tuner) for tuner in world.regrets), key=lambda each: each.mean)
 
 
-def _standing(world: World, tuner: str) -> Standing:
+def _tuner_row(world: World, tuner: str) -> TunerRow:
     regrets = world.regrets[tuner]
     n = len(regrets)
-    return Standing(
+    return TunerRow(
         tuner=tuner,
         mean=float(regrets.mean()),
         median=float(np.median(regrets)),
         largest=float(regrets.max()),
         error=float(regrets.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan,
         ratio=world.ratio(tuner),
-        to_rival=world.ratio(tuner, RIVAL),
+        to_rival=world.ratio(tuner, RIVAL_TUNER),
     )
 
 
@@ -163,7 +163,7 @@ class Finding:
 
 def _in(worlds: Sequence[World], quantity: Callable[[Ratio], float], names: Sequence[str], base: str) -> Measured:
     """A quantity of our ratio to the base's regret, in the worlds of these names, or in all."""
-    found = ((each.experiment, each.ratio(OURS, base)) for each in worlds)
+    found = ((each.experiment, each.ratio(OUR_TUNER, base)) for each in worlds)
     return [(e.title, quantity(r)) for e, r in found if r and (not names or e.name in names)]
 
 
@@ -172,17 +172,19 @@ def lower_ends(base: str) -> Callable[[Sequence[World]], Measured]:
 
 
 def ratios_in(*names: str) -> Callable[[Sequence[World]], Measured]:
-    return lambda worlds: _in(worlds, lambda each: each.value, names, BASE)
+    return lambda worlds: _in(worlds, lambda each: each.value, names, BASE_TUNER)
 
 
 def geometric_mean(worlds: Sequence[World]) -> Measured:
-    found = overall(worlds, OURS)
+    found = overall(worlds, OUR_TUNER)
     return [("all worlds", found.value)] if found else []
 
 
 BARS = [
-    Bar(f"never clearly worse than {BASE}: the interval's lower end, in every world", 1.05, lower_ends(BASE)),
-    Bar(f"never clearly worse than {RIVAL}: the interval's lower end, in every world", 1.05, lower_ends(RIVAL)),
+    *(
+        Bar(f"never clearly worse than {other}: the interval's lower end, in every world", 1.05, lower_ends(other))
+        for other in (BASE_TUNER, RIVAL_TUNER)
+    ),
     Bar("geometric mean of the ratios over the worlds", 0.45, geometric_mean),
     Bar("changing arms with intercept: the ratio", 0.3, ratios_in("linucb-intercept", "lints-intercept")),
     Bar("the paper's own LinUCB simulation: the ratio", 0.1, ratios_in("linucb-paper")),
@@ -200,4 +202,4 @@ def write_regrets(file: Path, runs: Iterable[Run]) -> None:
     """All final regrets as one tidy CSV table, one row for each task, also of every fixed candidate."""
     pairs = (pair for run in runs for pair in zip(run.tasks, run.curves, strict=True))
     rows = ((t.experiment, t.tuner_name, t.repeat, c["regret"][-1], round(c["seconds"], 3)) for t, c in pairs)
-    write_csv(file, COLUMNS, rows)
+    write_csv(file, REGRET_COLUMNS, rows)

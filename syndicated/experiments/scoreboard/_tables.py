@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from syndicated.experiments._tables import empty_table
 from syndicated.experiments.scoreboard._ratios import World, findings, overall
-from syndicated.experiments.scoreboard._worlds import BASE
+from syndicated.experiments.scoreboard._worlds import BASE_TUNER
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 def print_board(console: "Console", worlds: Sequence[World]) -> None:
     """Every tuner's geometric mean over the worlds, and what became of the bars."""
-    table = empty_table(f"Mean regret as a multiple of {BASE}'s, over {len(worlds)} worlds")
+    table = empty_table(f"Mean regret as a multiple of {BASE_TUNER}'s, over {len(worlds)} worlds")
     table.add_column("tuner")
     for name in ("geometric mean", "95% interval", "verdict"):
         table.add_column(name, justify="right")
     for tuner in dict.fromkeys(label for world in worlds for label in world.regrets):
         ratio = overall(worlds, tuner)
-        if ratio and tuner != BASE:
+        if ratio and tuner != BASE_TUNER:
             table.add_row(tuner, f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", ratio.verdict)
     console.print(table)
     for found in findings(worlds):

@@ -18,7 +18,7 @@ from syndicated.tuners import TUNERS
 
 BOARD_SEED = 1001
 BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
-OURS, BASE, RIVAL, BEST_FIXED = "Consensus", "Syndicated", "OP", "Best fixed"
+OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Consensus", "Syndicated", "OP", "Best fixed"
 # How much each part of Consensus contributes: Consensus under other labels, with changed arguments.
 ABLATIONS: dict[str, Spec] = {
     "no sharing": {"name": "Consensus", "sharing": False},
@@ -51,11 +51,11 @@ def _tuners(policy: str, told: Mapping[str, Any]) -> dict[str, Spec]:
     all_, one, fixed = _SPACES[policy]
     alone = {one: all_[one]}
     return {
-        OURS: {"name": "Consensus"},
-        BASE: {"name": "Syndicated", "space": all_, **told},
+        OUR_TUNER: {"name": "Consensus"},
+        BASE_TUNER: {"name": "Syndicated", "space": all_, **told},
         "TL-Combined": {"name": "TwoLayer", "space": all_, **told},
         "TL": {"name": "TwoLayer", "space": alone, **told},
-        RIVAL: {"name": "OP", "space": alone, **told},
+        RIVAL_TUNER: {"name": "OP", "space": alone, **told},
         "Corral": {"name": "Corral", "space": alone, **told},
         "Theory": {"name": "Theory"},
         "Uniform": {"name": "Uniform", "space": all_},
@@ -90,7 +90,7 @@ def _world(
         environment={**paper.environment, **(world or {})},
         policy=plays,
         tuners=_tuners(plays["name"], told or {}) | ablations,
-        policies={label: {**plays, "intercept": True} for label in (OURS, *ablations)},
+        policies={label: {**plays, "intercept": True} for label in (OUR_TUNER, *ablations)},
         repeats=MOVIELENS_REPEATS if paper.environment["name"] == "MovieLens" else BOARD_REPEATS,
         seed=BOARD_SEED,
         delay=delay,
@@ -171,7 +171,7 @@ def _check(what: str, given: Collection[str], known: Collection[str]) -> None:
 
 def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
     def wanted(label: str, spec: Spec) -> bool:
-        return label in (BASE, *tuners) or (label in candidates({label: spec}) and BEST_FIXED in tuners)
+        return label in (BASE_TUNER, *tuners) or (label in candidates({label: spec}) and BEST_FIXED in tuners)
 
     kept = {label: spec for label, spec in experiment.tuners.items() if not tuners or wanted(label, spec)}
     return replace(experiment, tuners=kept)
@@ -187,6 +187,6 @@ def _joined(experiment: Experiment, guests: Collection[str]) -> Experiment:
 
 def _told(experiment: Experiment, tuner: str) -> Spec:
     """The range of rewards, where the board's tuners are told it and this one can be."""
-    rewards = experiment.tuners[BASE].get("rewards")
+    rewards = experiment.tuners[BASE_TUNER].get("rewards")
     takes = "rewards" in inspect.signature(TUNERS[tuner]).parameters
     return {"rewards": rewards} if rewards is not None and takes else {}

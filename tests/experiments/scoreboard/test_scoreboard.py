@@ -19,16 +19,16 @@ from syndicated.experiments._results import RESAMPLES
 from syndicated.experiments.scoreboard import BOARD, _figure, _markdown, _worlds, choose
 from syndicated.experiments.scoreboard._ratios import (
     BARS,
-    COLUMNS,
+    REGRET_COLUMNS,
     Ratio,
     World,
     findings,
     gather,
     overall,
     ratio,
-    standings,
+    world_rows,
 )
-from syndicated.experiments.scoreboard._worlds import BEST_FIXED, OURS, labels
+from syndicated.experiments.scoreboard._worlds import BEST_FIXED, OUR_TUNER, labels
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
@@ -52,7 +52,7 @@ def whole_board(ours: float = 0.04, spread: float = 0.1, **others: float) -> lis
     worlds = []
     for place, name in enumerate(WORLDS):
         rng = np.random.default_rng(place)
-        mean = {"Syndicated": 1.0, OURS: others.get(name.replace("-", "_"), ours), "OP": 0.9, BEST_FIXED: 0.5}
+        mean = {"Syndicated": 1.0, OUR_TUNER: others.get(name.replace("-", "_"), ours), "OP": 0.9, BEST_FIXED: 0.5}
         n = WORLDS[name].repeats
         worlds.append(made_up(name, **{k: 100 * m * np.exp(spread * rng.normal(size=n)) for k, m in mean.items()}))
     return worlds
@@ -77,7 +77,7 @@ def test_every_world_can_be_played_at_its_size(name: str) -> None:
     assert (e.horizon, e.seed, e.watched) == (10_000, 1001, False)
     assert e.repeats == (8 if "movielens" in name else 20)
     assert e.policy["intercept"] == (name in INTERCEPT)
-    assert e.policies[OURS] == {**e.policy, "intercept": True}
+    assert e.policies[OUR_TUNER] == {**e.policy, "intercept": True}
     assert e.delay == (500 if name == "delay" else 0)
     registered = {label: spec for label, spec in e.tuners.items() if spec["name"] in TUNERS}
     for task in replace(e, tuners=registered, repeats=1).tasks():
@@ -116,7 +116,7 @@ def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidat
         assert list(tuners[label]["space"]) == [one]
     assert tuners["Syndicated"]["space"] == tuners["TL-Combined"]["space"] == tuners["Uniform"]["space"]
     assert len(tuners["Syndicated"]["space"]) == (3 if one == "eta0" else 2)
-    assert tuners[OURS] == {"name": "Consensus"}
+    assert tuners[OUR_TUNER] == {"name": "Consensus"}
 
 
 def test_all_registered_tuners_are_on_the_board() -> None:
@@ -129,7 +129,7 @@ def test_ablations_are_ours_with_other_arguments_in_one_world_of_each_kind(monke
     for name in ("fixed-paper", "fixed-unshifted"):
         e = _worlds._world(name, "fixed arms", "table1-linucb-fixed")
         assert e.tuners.get("no sharing") == (spec if name in _worlds.ABLATED_WORLDS else None)
-        assert e.policies.get("no sharing", e.policies[OURS]) == e.policies[OURS]
+        assert e.policies.get("no sharing", e.policies[OUR_TUNER]) == e.policies[OUR_TUNER]
     assert labels()[-1] == "no sharing"
     assert {GROUPS[name] for name in _worlds.ABLATED_WORLDS} == set(BOARD)
 
@@ -227,7 +227,7 @@ def test_the_verdict_is_the_intervals(low: float, high: float, repeats: int, ver
 
 def test_standings_are_those_of_plain_loops() -> None:
     world = made_up(Syndicated=[10, 20, 30, 40, 60], Theory=[1, 2, 4, 8, 16], OP=[5, 5, 5, 5, 5])
-    lines = standings(world)
+    lines = world_rows(world)
     assert [line.tuner for line in lines] == ["OP", "Theory", "Syndicated"]
     theory, syndicated = lines[1], lines[2]
     assert (theory.mean, theory.median, theory.largest) == (6.2, 4.0, 16.0)
@@ -237,7 +237,7 @@ def test_standings_are_those_of_plain_loops() -> None:
     assert theory.to_rival is not None
     assert (theory.ratio.value, theory.to_rival.value) == pytest.approx((31 / 160, 31 / 25))
     assert syndicated.ratio is None  # to itself
-    assert math.isnan(standings(made_up(Syndicated=[1]))[0].error)
+    assert math.isnan(world_rows(made_up(Syndicated=[1]))[0].error)
 
 
 def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_the_overall_ratio_is_over_the_worlds_where_both_played() -> None:
     found = overall(worlds, "OP")
     assert found is not None
     assert found.value == pytest.approx(2.0)
-    assert overall(worlds, OURS) is None
+    assert overall(worlds, OUR_TUNER) is None
 
 
 # The bars.
@@ -316,7 +316,7 @@ def test_the_page_shows_every_ratio_and_what_became_of_the_bars() -> None:
     worlds = whole_board()
     text = _markdown.page(worlds, {"Time on the wall": "3 s"})
     for world in worlds:
-        r = world.ratio(OURS)
+        r = world.ratio(OUR_TUNER)
         assert r
         value, low, high = map(ratio_number, (r.value, r.low, r.high))
         line = f"| {world.experiment.title} | **{value}** ({low} to {high}) |"
@@ -352,7 +352,7 @@ def test_a_part_of_the_board_says_that_it_is_one() -> None:
 
 def test_ablations_have_a_table_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_markdown, "ABLATIONS", {"no baseline": {"name": "Consensus", "baseline": False}})
-    own: dict[str, list[float]] = {"Syndicated": [9, 8, 9], OURS: [2, 2, 2], "no baseline": [3, 3, 3]}
+    own: dict[str, list[float]] = {"Syndicated": [9, 8, 9], OUR_TUNER: [2, 2, 2], "no baseline": [3, 3, 3]}
     text = _markdown.page([made_up(**own), made_up("drift", Syndicated=[1], Consensus=[1])], {})
     board, appendix = text.split("## Appendix")[:2]
     assert "no baseline" not in board
@@ -367,7 +367,7 @@ def test_settings_tell_every_world_and_label() -> None:
         assert f"| `{e.name}` | {e.environment['name']}(" in text
     rows = _markdown.tuner_rows(list(WORLDS.values()))
     assert {row[0] for row in rows} == set(labels())
-    assert [OURS, "Consensus()", "everywhere"] in rows
+    assert [OUR_TUNER, "Consensus()", "everywhere"] in rows
     best = [row for row in rows if row[0] == BEST_FIXED]
     assert [row[1].split(":")[0] for row in best] == ["the best of 5", "the best of 4"]
     assert best[1][2] == "`sgdts-paper`, `movielens-sgdts`"
@@ -389,15 +389,15 @@ def test_the_page_in_the_docs_is_of_this_board() -> None:
 
 def test_the_figure_has_a_row_a_world_and_the_geometric_mean_last() -> None:
     worlds = whole_board()
-    rows = _figure.lines(worlds)
+    rows = _figure.board_rows(worlds)
     assert [row.title for row in rows] == [*(e.title for e in WORLDS.values()), "Geometric mean"]
-    assert list(rows[0].ratios) == ["OP", BEST_FIXED, OURS]  # what is drawn last lies above
-    assert rows[3].ratios[OURS] == worlds[3].ratio(OURS)
-    assert rows[-1].ratios[OURS] == overall(worlds, OURS)
+    assert list(rows[0].ratios) == ["OP", BEST_FIXED, OUR_TUNER]  # what is drawn last lies above
+    assert rows[3].ratios[OUR_TUNER] == worlds[3].ratio(OUR_TUNER)
+    assert rows[-1].ratios[OUR_TUNER] == overall(worlds, OUR_TUNER)
 
 
 def test_groups_of_the_figure_stand_apart() -> None:
-    rows = _figure.lines(whole_board())
+    rows = _figure.board_rows(whole_board())
     places = _figure.heights(rows)
     steps = np.diff(places)
     assert [bool(step > 1.1) for step in steps] == [one.group != other.group for one, other in pairwise(rows)]
@@ -444,7 +444,7 @@ def test_the_command_writes_the_table_the_page_and_the_figure(
     assert "as a multiple of Syndicated's, over 2 worlds" in shown
     assert "not played" in shown
     rows = list(csv.DictReader((tmp_path / "scoreboard.csv").read_text().splitlines()))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == REGRET_COLUMNS
     assert len(rows) == 2 * 7 * 2
     assert {(row["world"], row["repeat"]) for row in rows} == {
         (world, repeat) for world in ("delay", "movielens-lints") for repeat in "01"
