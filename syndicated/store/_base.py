@@ -1,11 +1,11 @@
 """The journal: one append-only log of events, and snapshots of what it adds up to.
 
 Everything that ever changes in a service is an event in one ordered log with sequence numbers 1, 2, 3, ... and no gaps:
-decisions and rewards, and also bandits, their arms, keys, and the closing of a reward window. Whoever folds the log in
-that order has the same state, to the bit. A store keeps the log; it does not know what the events mean.
+decisions and rewards, and also bandits, their arms, keys, and the closing of a reward window. Folding the log in that
+order gives the same state, to the bit. A store keeps the log; it does not know what the events mean.
 
-A store is for one thread at a time. What others append to a shared store is seen at the next `batch`, before anything
-is added.
+A store is for one thread at a time. What other processes append to a shared store is seen at the next `batch`, before
+anything is added.
 """
 
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ from typing import ClassVar, NamedTuple
 from syndicated.errors import SyndicatedError
 
 SCHEMA_VERSION = 1  # the version of the tables; see the migrations in _sql.py
-CHUNK = 1000  # events that are read at once
+CHUNK_EVENTS = 1000  # that are read at once
 
 
 class StoreError(SyndicatedError):
-    """The journal cannot be read or written now; nothing of the batch was kept, or it will be seen in the next."""
+    """The journal cannot be read or written now. The next batch shows whether this one was kept."""
 
 
 class Event(NamedTuple):
@@ -63,11 +63,11 @@ class Store(ABC):
 
     @abstractmethod
     def batch(self) -> AbstractContextManager[int]:
-        """A transaction, alone on the journal, that gives the last sequence number; it is durable when it ends."""
+        """A transaction that excludes other writers and gives the last sequence number; it is durable when it ends."""
 
     @abstractmethod
     def view(self) -> AbstractContextManager[None]:
-        """A transaction that only reads: in it the journal stays as it was, whatever others do."""
+        """A transaction that only reads: in it the journal stays as it was, whatever other processes do."""
 
     @abstractmethod
     def append(self, events: Sequence[Event]) -> None:
@@ -88,23 +88,23 @@ class Store(ABC):
 
     @abstractmethod
     def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
-        """The events behind this one in their order, each with the decision it is about; of one bandit or of all."""
+        """The events after `seq`, in order, each with the decision that it refers to; of one bandit or of all."""
 
     @abstractmethod
     def events(self, seqs: Iterable[int]) -> dict[int, Event]:
-        """Those of these events that there are."""
+        """The events with these sequence numbers, as far as there are any."""
 
     @abstractmethod
     def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
-        """For each of these decisions the events about it, in their order."""
+        """For each of these decisions the events about it, in order."""
 
     @abstractmethod
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
-        """Those of the events with these bandits and keys that there are."""
+        """The events with these pairs of a bandit and a key, as far as there are any."""
 
     @abstractmethod
     def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
-        """Decisions of a bandit behind a sequence number, in their order."""
+        """Decisions of a bandit after a sequence number, in order."""
 
     @abstractmethod
     def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
@@ -116,15 +116,15 @@ class Store(ABC):
 
     @abstractmethod
     def prune(self, bandit: int, before: float, upto: int) -> int:
-        """Within a batch: drop events of a bandit that are older than `before` and not behind `upto`; how many."""
+        """Within a batch: drop events of a bandit that are older than `before` and not after `upto`; how many."""
 
     @abstractmethod
     def erase(self, subject: str) -> int:
-        """Within a batch: empty all events that concern a subject, of their bodies, rewards and names; how many."""
+        """Within a batch: remove body, reward, key and subject from all events of a subject; how many."""
 
     @abstractmethod
     def touch(self) -> None:
-        """Within a batch: write something that changes nothing, to see whether the journal can be written."""
+        """Within a batch: write something that changes nothing, to find out whether the journal can be written."""
 
     @property
     @abstractmethod
@@ -132,16 +132,16 @@ class Store(ABC):
         """The journal's own secret, made when it was."""
 
     @abstractmethod
-    def adopt(self, secret: bytes) -> None:
+    def set_secret(self, secret: bytes) -> None:
         """Within a batch on an empty journal: take the secret of the one that it becomes a copy of."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Wait until others may have appended something, or for this long."""
+        """Wait until other processes may have appended something, or for this long."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
 
 
 def by_ref(events: Iterable[Event]) -> dict[int, list[Event]]:
@@ -164,9 +164,9 @@ def copy(source: Store, target: Store) -> int:
     with target.batch() as last, source.view():
         if last:
             raise StoreError(f"a copy must go into an empty journal; got one with {last} events")
-        target.adopt(source.secret)
+        target.set_secret(source.secret)
         events = (event for event, _ in source.after(0))
-        while chunk := list(islice(events, CHUNK)):
+        while chunk := list(islice(events, CHUNK_EVENTS)):
             target.append(chunk)
             count += len(chunk)
         for newest in source.snapshots():

@@ -14,15 +14,15 @@ with extra("postgres", "a journal in PostgreSQL"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-ALONE = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'syndicat', 'big')})"
+LOCK = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'syndicat', 'big')})"
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
 ARRAYS = "?::bigint[], ?::bigint[], ?::text[], ?::float8[], ?::bigint[], ?::float8[], ?::text[], ?::text[], ?::bytea[]"
-ROOM = """
+MAKE_SCHEMA = """
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'syndicated') THEN CREATE SCHEMA syndicated; END IF;
 END $$;
 """
-# Whoever stops in the middle of a batch must not keep the others waiting for ever.
+# A process that hangs in the middle of a batch must not keep the others waiting for ever.
 SESSION = """
 SET search_path = syndicated;
 SET synchronous_commit = on;
@@ -36,20 +36,20 @@ SET default_transaction_read_only = {}
 class Postgres(SQL):
     """The journal in the schema `syndicated` of a database.
 
-    A batch holds an advisory lock, so that sequence numbers are committed in their order and a reader behind the last
-    one that it saw misses none. Whoever waits is woken by a notification.
+    A batch holds an advisory lock, so that sequence numbers are committed in order and a reader that asks for what
+    is after the last one it saw misses none. A process that waits is woken by a notification.
     """
 
     shared: ClassVar[bool] = True
     error: ClassVar[type[Exception]] = psycopg.Error
-    among: ClassVar[str] = "= ANY(?)"
+    in_list: ClassVar[str] = "= ANY(?)"
     name = "the journal"
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         self.read_only = read_only
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
-        self._ears: psycopg.Connection | None = None
+        self._listener: psycopg.Connection | None = None
         self._connect()
 
     def append(self, events: Sequence[Event]) -> None:
@@ -66,18 +66,18 @@ class Postgres(SQL):
 
     def wait(self, seconds: float) -> None:
         """The first time, and after a lost connection, it returns at once: something may have been missed."""
-        with self._errors(apart=True):
-            if self._ears is None or self._ears.closed:
-                self._ears = psycopg.connect(**self._address, autocommit=True)
-                self._ears.execute("LISTEN syndicated")
+        with self._errors(unrelated=True):
+            if self._listener is None or self._listener.closed:
+                self._listener = psycopg.connect(**self._address, autocommit=True)
+                self._listener.execute("LISTEN syndicated")
             else:
-                list(self._ears.notifies(timeout=seconds, stop_after=1))
+                list(self._listener.notifies(timeout=seconds, stop_after=1))
 
     def close(self) -> None:
         self._reconnects = False
         self._db.close()
-        if self._ears is not None:
-            self._ears.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _connect(self) -> None:
         with self._errors():
@@ -95,16 +95,16 @@ class Postgres(SQL):
         return self._db
 
     @contextmanager
-    def _transaction(self, *, alone: bool) -> Iterator[None]:
+    def _transaction(self, *, exclusive: bool) -> Iterator[None]:
         with self._errors(), self._connected().transaction():
             self._reconnects = False
             try:
-                self._db.execute(ALONE if alone else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                self._db.execute(LOCK if exclusive else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 yield
             finally:
                 self._reconnects = True
 
-    def _list(self, values: Iterable[Any]) -> list[Any]:
+    def _list_value(self, values: Iterable[Any]) -> list[Any]:
         return list(values)
 
     def _execute(self, query: str, values: Sequence[Any]) -> psycopg.Cursor:
@@ -114,7 +114,7 @@ class Postgres(SQL):
         return {name for (name,) in self._rows("SELECT tablename FROM pg_tables WHERE schemaname = 'syndicated'")}
 
     def _script(self, script: str) -> None:
-        self._db.execute(ROOM + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))
+        self._db.execute(MAKE_SCHEMA + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))
 
 
 def _parsed(address: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What journals in SQL share: tables, migrations and queries, in SQLite's words; `?` stands for a value."""
+"""What the journals in SQL share: tables, migrations and queries, in SQLite's dialect; `?` stands for a value."""
 
 import secrets
 from abc import abstractmethod
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
-from syndicated.store._base import CHUNK, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
+from syndicated.store._base import CHUNK_EVENTS, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
 
 COLUMNS = ", ".join(Event._fields)
 TABLES = """
@@ -30,43 +30,43 @@ class SQL(Store):
     """A journal in tables; a subclass says how statements and lists of values get to them."""
 
     error: ClassVar[type[Exception]]  # the root of the database's errors
-    among: ClassVar[str]  # the operator for "one of the values of this list"
+    in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
     name: str  # of the journal, in messages
     read_only: bool
     _failed = False
 
     @abstractmethod
-    def _list(self, values: Iterable[Any]) -> Any:
-        """Values as what `among` takes."""
+    def _list_value(self, values: Iterable[Any]) -> Any:
+        """Values as the list that `in_list` takes."""
 
     @abstractmethod
     def _execute(self, query: str, values: Sequence[Any]) -> Any:
-        """The cursor behind a statement."""
+        """Run a statement; its cursor."""
 
     @abstractmethod
-    def _transaction(self, *, alone: bool) -> AbstractContextManager[None]:
-        """All or nothing, and alone; or a view."""
+    def _transaction(self, *, exclusive: bool) -> AbstractContextManager[None]:
+        """All or nothing, without other writers; or a view."""
 
     @abstractmethod
     def _tables(self) -> set[str]:
-        """The tables that are there."""
+        """The names of the tables."""
 
     @abstractmethod
     def _script(self, script: str) -> None:
-        """Statements that define tables."""
+        """Run statements that define tables."""
 
     @contextmanager
     def batch(self) -> Iterator[int]:
         if self.read_only:
             raise StoreError(f"{self.name} was opened to be read; it cannot be written")
-        with self._transaction(alone=True):
+        with self._transaction(exclusive=True):
             self._failed = False
             yield self.last()
             if self._failed:
                 raise StoreError(f"{self.name} keeps nothing of a batch in which something failed")
 
     def view(self) -> AbstractContextManager[None]:
-        return self._transaction(alone=False)
+        return self._transaction(exclusive=False)
 
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         again = "ON CONFLICT (bandit, seq) DO UPDATE SET at = excluded.at, state = excluded.state"
@@ -83,7 +83,7 @@ class SQL(Store):
         of, values = ("", []) if bandit is None else ("e.bandit = ? AND", [bandit])
         own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
         query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref
-            WHERE {of} e.seq > ? ORDER BY e.seq LIMIT {CHUNK}"""
+            WHERE {of} e.seq > ? ORDER BY e.seq LIMIT {CHUNK_EVENTS}"""
         width = len(Event._fields)
         while rows := self._rows(query, *values, seq):
             for row in rows:
@@ -91,17 +91,17 @@ class SQL(Store):
             seq = rows[-1][0]
 
     def events(self, seqs: Iterable[int]) -> dict[int, Event]:
-        return {event.seq: event for event in self._events(f"seq {self.among}", self._list(seqs))}
+        return {event.seq: event for event in self._events(f"seq {self.in_list}", self._list_value(seqs))}
 
     def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
-        return by_ref(self._events(f"ref {self.among} ORDER BY seq", self._list(refs)))
+        return by_ref(self._events(f"ref {self.in_list} ORDER BY seq", self._list_value(refs)))
 
     def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
         return self._events("bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?", bandit, after, limit)
 
     def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
-        where = f"bandit = ? AND kind {self.among} ORDER BY seq DESC LIMIT ?"
-        return self._events(where, bandit, self._list(kinds), limit)
+        where = f"bandit = ? AND kind {self.in_list} ORDER BY seq DESC LIMIT ?"
+        return self._events(where, bandit, self._list_value(kinds), limit)
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         newest = "(bandit, seq) IN (SELECT bandit, max(seq) FROM snapshots GROUP BY bandit) ORDER BY bandit"
@@ -125,7 +125,7 @@ class SQL(Store):
     def secret(self) -> bytes:
         return bytes(self._rows("SELECT value FROM meta WHERE name = 'secret'")[0][0])
 
-    def adopt(self, secret: bytes) -> None:
+    def set_secret(self, secret: bytes) -> None:
         self._run("UPDATE meta SET value = ? WHERE name = 'secret'", secret)
 
     def _events(self, where: str, *values: Any) -> list[Event]:
@@ -141,19 +141,19 @@ class SQL(Store):
             return int(self._execute(query, values).rowcount)
 
     @contextmanager
-    def _errors(self, *, apart: bool = False) -> Iterator[None]:
-        """The database's errors as the store's, in one line; no batch keeps anything after one, unless it is apart."""
+    def _errors(self, *, unrelated: bool = False) -> Iterator[None]:
+        """The database's errors as StoreErrors of one line. Then the batch keeps nothing, unless `unrelated`."""
         try:
             yield
         except self.error as error:
-            self._failed = self._failed or not apart
+            self._failed = self._failed or not unrelated
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise StoreError(f"{self.name} cannot be used: {reason}") from None
 
     def _prepare(self) -> None:
         """Make the tables of a new journal, bring those of an older version up to date, and refuse others."""
         if not self.read_only:
-            with self._transaction(alone=True):
+            with self._transaction(exclusive=True):
                 self._migrate()
         if "meta" not in self._tables() or not (version := self._version()):
             raise StoreError(f"{self.name} must hold a journal; got another database")

@@ -15,8 +15,8 @@ from syndicated.errors import InputError
 from syndicated.store._base import Event, StoreError, by_key
 from syndicated.store._sql import COLUMNS, SQL
 
-PLACES = f"({', '.join('?' * len(Event._fields))})"
-ROWS = 512  # of one statement: few, because other threads run meanwhile, and after each it waits for its turn
+ROW_PLACES = f"({', '.join('?' * len(Event._fields))})"
+MAX_STATEMENT_ROWS = 512  # few, so that a statement is short: the event loop's thread gets its turn after each
 
 
 class SQLite(SQL):
@@ -24,13 +24,13 @@ class SQLite(SQL):
 
     shared: ClassVar[bool] = False
     error: ClassVar[type[Exception]] = sqlite3.Error
-    among: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
+    in_list: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
 
     def __init__(self, file: Path, *, read_only: bool = False) -> None:
         if file.is_dir():
             raise InputError(f"a journal must be a file; got the folder {str(file)!r}")
         self.name, self.read_only = f"the journal {file}", read_only
-        self._lock = None if read_only else _own(file)
+        self._lock = None if read_only else _lock_file(file)
         try:
             with self._errors():
                 self._db = sqlite3.connect(
@@ -40,7 +40,7 @@ class SQLite(SQL):
                     check_same_thread=False,
                 )
                 values = self._db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
-                self._most = min(ROWS, values // len(Event._fields))
+                self._max_rows = min(MAX_STATEMENT_ROWS, values // len(Event._fields))
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._prepare()
                 if not read_only:
@@ -50,22 +50,22 @@ class SQLite(SQL):
             raise
 
     def write(self, events: Sequence[Event]) -> None:
-        if len(events) <= self._most:
+        if len(events) <= self._max_rows:
             self.append(events)  # a statement is a transaction
         else:
             super().write(events)
 
     def append(self, events: Sequence[Event]) -> None:
         with self._errors():
-            for start in range(0, len(events), self._most):
-                part = events[start : start + self._most]
+            for start in range(0, len(events), self._max_rows):
+                part = events[start : start + self._max_rows]
                 values = list(chain.from_iterable(part))
-                self._db.execute(f"INSERT INTO log ({COLUMNS}) VALUES {', '.join([PLACES] * len(part))}", values)
+                self._db.execute(f"INSERT INTO log ({COLUMNS}) VALUES {', '.join([ROW_PLACES] * len(part))}", values)
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         pairs, found = list(keys), []
-        for start in range(0, len(pairs), self._most):
-            part = pairs[start : start + self._most]
+        for start in range(0, len(pairs), self._max_rows):
+            part = pairs[start : start + self._max_rows]
             wanted = f"(VALUES {', '.join(['(?, ?)'] * len(part))}) w CROSS JOIN log e"  # in this order: by the index
             where = f"seq IN (SELECT e.seq FROM {wanted} ON e.bandit = w.column1 AND e.key = w.column2)"
             found += self._events(where, *chain.from_iterable(part))
@@ -81,9 +81,9 @@ class SQLite(SQL):
             self._lock.close()
 
     @contextmanager
-    def _transaction(self, *, alone: bool) -> Iterator[None]:
+    def _transaction(self, *, exclusive: bool) -> Iterator[None]:
         with self._errors():
-            self._db.execute("BEGIN IMMEDIATE" if alone else "BEGIN")
+            self._db.execute("BEGIN IMMEDIATE" if exclusive else "BEGIN")
             try:
                 yield
                 self._db.execute("COMMIT")
@@ -92,7 +92,7 @@ class SQLite(SQL):
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _list(self, values: Iterable[Any]) -> str:
+    def _list_value(self, values: Iterable[Any]) -> str:
         return json.dumps(list(values))
 
     def _execute(self, query: str, values: Sequence[Any]) -> sqlite3.Cursor:
@@ -106,13 +106,13 @@ class SQLite(SQL):
             self._run(statement)
 
 
-def _own(file: Path) -> IO[bytes]:
-    """Hold the lock that makes this process the file's one owner, until it ends."""
+def _lock_file(file: Path) -> IO[bytes]:
+    """Take the lock that makes this process the only owner of the file, until it ends."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         lock = open(f"{file}.lock", "a+b")  # noqa: SIM115
         if not file.exists():
-            file.touch(mode=0o600)  # keys' hashes and the secret of ids are for its owner alone
+            file.touch(mode=0o600)  # keys' hashes and the secret of ids are for its owner exclusive
     except OSError as error:
         raise StoreError(f"the journal {file} cannot be opened: {error}") from None
     try:

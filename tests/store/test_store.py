@@ -99,7 +99,7 @@ def test_a_new_journal_is_empty_and_has_a_secret_of_its_own(kind: str, journals:
 
 
 def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sql, "CHUNK", 7)
+    monkeypatch.setattr(_sql, "CHUNK_EVENTS", 7)
     for size in (1, 0, 30, 2):
         _add(store, _decisions(size))
     assert store.last() == 33
@@ -116,7 +116,7 @@ def test_a_batch_that_raises_leaves_nothing(store: Store) -> None:
             store.append([Event(last + 1, 1, "decide", 0.0)])
             store.save([Snapshot(1, 2, 0.0, b"")], keep=1)
             store.prune(1, 9.0, 9)
-            store.adopt(b"other")
+            store.set_secret(b"other")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -156,7 +156,7 @@ def test_a_batch_in_which_something_failed_keeps_nothing(store: Store) -> None:
 def test_what_is_written_by_itself_is_all_or_nothing(
     kind: str, journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite, "ROWS", 3)
+    monkeypatch.setattr(_sqlite, "MAX_STATEMENT_ROWS", 3)
     store = journals.open(journals.address(kind))
     for size in (1, 3, 7):
         store.write([event._replace(seq=store.last() + i) for i, event in enumerate(_decisions(size), start=1)])
@@ -183,7 +183,7 @@ def test_an_ear_that_fails_does_not_fail_a_batch(journals: Journals) -> None:
             pass
 
     store = journals.open(journals.address("postgres"))
-    store._ears = Deaf()
+    store._listener = Deaf()
     with store.batch():
         store.append([Event(1, 1, "decide", 0.0)])
         with pytest.raises(StoreError, match="the connection was lost"):
@@ -350,7 +350,7 @@ def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:
 def test_a_copy_is_the_same_journal(
     store: Store, target: str, pruned: bool, journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_base, "CHUNK", 4)
+    monkeypatch.setattr(_base, "CHUNK_EVENTS", 4)
     _add(store, [*_decisions(9, subject="me", body=b"\x00\xff"), Event(0, 1, "reward", 9.0, 3, 0.1, "ü")])
     with store.batch():
         store.save([Snapshot(b, seq, 0.1, b"%d" % seq) for b in (1, 2) for seq in (3, 5)], keep=2)
@@ -390,8 +390,8 @@ def test_a_journal_is_copied_as_it_was_at_one_moment(
             store.save([Snapshot(1, 8, 0.0, b"")], keep=1)
             store.prune(1, 9.0, 8)
 
-    monkeypatch.setattr(_base, "CHUNK", 4)
-    monkeypatch.setattr(_sql, "CHUNK", 4)
+    monkeypatch.setattr(_base, "CHUNK_EVENTS", 4)
+    monkeypatch.setattr(_sql, "CHUNK_EVENTS", 4)
     monkeypatch.setattr(twin, "append", meanwhile)
     assert copy(reader, twin) == 9
     assert list(twin.after(0)) == before
@@ -402,7 +402,7 @@ def test_a_journal_is_copied_as_it_was_at_one_moment(
 def test_a_copy_that_fails_leaves_the_journal_empty(
     target: str, tmp_path: Path, journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_base, "CHUNK", 4)
+    monkeypatch.setattr(_base, "CHUNK_EVENTS", 4)
     source, twin = journals.open(str(tmp_path / "source.db")), journals.open(journals.address(target))
     _add(source, _decisions(9))
     secret = twin.secret
@@ -511,7 +511,7 @@ def test_expectation_23_a_stored_journal_of_schema_1_opens(tmp_path: Path, journ
 
 def _write_stored(store: Store) -> None:
     with store.batch():
-        store.adopt(b"s" * 32)
+        store.set_secret(b"s" * 32)
         store.append(
             [
                 Event(1, 0, "bandit", 0.1, body=b"{}"),
@@ -696,7 +696,7 @@ def test_a_batch_notifies_once_and_only_if_it_appended(database: Callable[[], st
     writer._rows("SELECT pg_notify('syndicated', 'end')")
     payloads: list[str] = []
     while "end" not in payloads:
-        payloads += [notify.payload for notify in reader._ears.notifies(timeout=HANG_SECONDS, stop_after=1)]
+        payloads += [notify.payload for notify in reader._listener.notifies(timeout=HANG_SECONDS, stop_after=1)]
         assert payloads
     assert payloads == ["", "end"]
 
@@ -742,11 +742,11 @@ def _fails(use: Callable[[], object]) -> None:
         twice()
 
 
-def test_a_reader_that_lost_its_ears_listens_again(database: Callable[[], str], journals: Journals) -> None:
+def test_a_reader_that_lost_its_listener_listens_again(database: Callable[[], str], journals: Journals) -> None:
     address = database()
     reader, other = journals.open(address), journals.open(address)
     reader.wait(0)
-    _cut(reader._ears, other)
+    _cut(reader._listener, other)
     _fails(lambda: reader.wait(60))
     reader.wait(3600)
     _together([lambda: reader.wait(3600), lambda: _add(other, _decisions(1))])
