@@ -47,10 +47,9 @@ def _add_option(parser: argparse.ArgumentParser, flag: str, default: str | None,
 def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, then finish the open requests, save the models, and exit."""
     with extra("serve", "serving"):
-        from syndicated.service import create_app
+        from syndicated.service import Limits, create_app
         from syndicated.service.http import logs, server
         from syndicated.service.http.auth import ensure_admin_key
-        from syndicated.service.http.limits import Limits
 
     if options.log_level not in logs.LEVELS:
         raise InputError(f"--log-level must be one of {', '.join(logs.LEVELS)}; got {options.log_level!r}")

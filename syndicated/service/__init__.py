@@ -11,19 +11,19 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from syndicated._extras import extra
+from syndicated.service.core.limits import Limits
 
 if TYPE_CHECKING:
     from syndicated.service.core.service import Service
     from syndicated.service.http.app import App
-    from syndicated.service.http.limits import Limits
     from syndicated.store import Store
 
-__all__ = ["create_app"]
+__all__ = ["Limits", "create_app"]
 
 
 def create_app(
     store: "Store",
-    limits: "Limits | None" = None,
+    limits: Limits | None = None,
     *,
     clock: Callable[[], float] = time.time,
     on_start: "Callable[[Service], Awaitable[None]] | None" = None,
@@ -38,7 +38,6 @@ def create_app(
         from syndicated.service.dashboard.handlers import Dashboard
         from syndicated.service.http.app import App
         from syndicated.service.http.auth import Gate
-        from syndicated.service.http.limits import Limits
         from syndicated.service.http.metrics import Metrics
 
     limits = limits or Limits()

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from syndicated.cli import main
+from syndicated.service import Limits
 from syndicated.service.core.messages import Arm, Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.service.http.auth import Gate
-from syndicated.service.http.limits import Limits
 from syndicated.store import Event, SQLite, Store, StoreError, open_store
 from syndicated.store.backup import backup, restore
 

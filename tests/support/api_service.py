@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import numpy as np
 
-from syndicated.service import create_app
+from syndicated.service import Limits, create_app
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.http.app import App
 from syndicated.service.http.headers import PROBLEM
-from syndicated.service.http.limits import Limits
 from syndicated.service.http.problem_documents import PROBLEM_KINDS
 from syndicated.store import SQLite
 

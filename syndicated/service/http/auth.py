@@ -3,6 +3,7 @@
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
+from syndicated.service.core.limits import Limits
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.core.messages import Scope as KeyScope
 from syndicated.service.core.problems import Problem
@@ -10,7 +11,7 @@ from syndicated.service.core.records import Key
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import hash_key
 from syndicated.service.http.headers import headers_of
-from syndicated.service.http.limits import Limits, RateLimit
+from syndicated.service.http.limits import RateLimit
 
 COOKIE = "syndicated_key"
 

@@ -1,4 +1,4 @@
-"""Limits: how large a body may be, how many requests a key may send, and how many requests may wait."""
+"""How limits are kept: a rate limit for each key, and a reader of bodies that stops in time."""
 
 import math
 import time
@@ -12,15 +12,6 @@ from syndicated.service.http.headers import headers_of
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 
 MAX_LENGTH_DIGITS = 18  # of a content-length that is worth parsing
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a service. With `requests_per_second` 0 a key may send any number of requests."""
-
-    body_bytes: int = 16 * 2**20
-    requests_per_second: float = 0.0
-    waiting_requests: int = 1024
 
 
 @dataclass(slots=True)

@@ -15,7 +15,8 @@ from support.api_service import VECTOR, Api, Clock
 from support.live_service import LONG
 from support.live_service import service as running
 
-from syndicated.service.http.limits import Limits, RateLimit
+from syndicated.service import Limits
+from syndicated.service.http.limits import RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.service.http.uvicorn_protocol import BundlingTransport
 
