@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Files that are complete or absent: written to a temporary name beside the target, then renamed."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write(file: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all, whoever else writes it at the same time."""
+    """Write a file completely or not at all, also if others write it at the same time."""
     part = file.with_name(f"{file.name}.{uuid.uuid4().hex}.part")
     try:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -19,7 +19,7 @@ def write(file: Path, content: str | bytes) -> None:
 
 
 def write_csv(file: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table of comma-separated values, its columns' names first."""
+    """Write a table of comma-separated values with a header."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     write(file, text.getvalue())

@@ -49,9 +49,9 @@ class Learner:
                 setattr(self, name, array.item() if array.ndim == 0 else array.copy())
 
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
-        """The name of an array that is none of this learner's, by its type, its shape or its numbers; None if all are.
+        """The first array whose dtype, shape or values this learner cannot have; None if all are valid.
 
-        Numbers are finite, or all as they were at the start; counts are neither negative nor close to overflow.
+        Numbers must be finite, or all as they were at the start; counts neither negative nor close to overflow.
         """
         for name, value in self._history().items():
             if isinstance(value, Learner):

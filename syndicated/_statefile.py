@@ -1,7 +1,7 @@
 """A saved state: arrays plus JSON in one file (a zip of .npy members), with a format version. Never pickle.
 
-Behind the zip stands the SHA-256 of what is before it, so a file that was cut short or damaged is noticed. Whoever
-makes a file can also make its SHA-256: what else is in it is not trusted either.
+After the zip comes its SHA-256, so that a file that was cut short or damaged is noticed. Anyone can compute a SHA-256:
+the rest of the file is checked too, not trusted.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
 
 
 def _members(content: bytes) -> dict[str, npt.NDArray[np.generic]]:
-    """The arrays of a zip; none if they would take more room than it does."""
+    """The arrays of a zip; none if they would be larger than the zip itself."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
         plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)

@@ -12,7 +12,7 @@ MAX_MAGNITUDE = 1e50  # of features and rewards: their squares, summed over any 
 
 
 def check_arms(X: npt.ArrayLike, dim: int) -> Array:
-    """The arms' features as a contiguous (K, dim) array of floats; `check_features` is apart, for speed."""
+    """The arms' features as a contiguous (K, dim) array of floats; `check_features` is separate, for speed."""
     try:
         arms = np.ascontiguousarray(X, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -36,7 +36,7 @@ def check_numbers(arms: npt.ArrayLike, count: int) -> Ints:
 
 
 def check_features(X: Array) -> None:
-    """Refuse NaN, infinity and what overflows when squared and summed, and name the place."""
+    """Refuse NaN, infinity and values whose squared sums would overflow, naming the arm and the feature."""
     bad = np.argwhere(~(np.abs(X) <= MAX_MAGNITUDE))
     if len(bad):
         arm, feature = bad[0]

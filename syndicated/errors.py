@@ -27,7 +27,7 @@ class StateError(SyndicatedError):
 
 
 class DataError(SyndicatedError):
-    """A data set could not be had, or is not what it must be."""
+    """A data set could not be loaded, or is not what it must be."""
 
 
 class TaskError(SyndicatedError):

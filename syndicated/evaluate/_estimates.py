@@ -37,10 +37,10 @@ from syndicated.policies import LinUCB
 from syndicated.streams import ACCEPT, Stream
 from syndicated.types import Array, Decision
 
-FEW = 100  # effective rounds, under which normal intervals are not to be trusted
-FAR = 3.0  # standard errors, by which the mean weight may miss 1
-POOLED = ("ips", "snips", "dr", "gain", "weight")
-OPEN = {"boldness": 1.0}  # evidence chooses penalty and memory of the model of rewards
+MIN_EFFECTIVE_ROUNDS = 100  # below which normal intervals are not to be trusted
+MAX_WEIGHT_ERRORS = 3.0  # standard errors by which the mean weight may differ from 1
+POOLED_ESTIMATES = ("ips", "snips", "dr", "gain", "weight")
+REWARD_MODEL_POINT = {"boldness": 1.0}  # evidence chooses the penalty and memory of the model of rewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class Evaluation:
     def warnings(self) -> tuple[str, ...]:
         """Why not to trust it, if there is a reason."""
         found = []
-        if self.effective < FEW:
-            left = f"the weights leave {self.effective:.0f} effective rounds, fewer than {FEW}"
+        if self.effective < MIN_EFFECTIVE_ROUNDS:
+            left = f"the weights leave {self.effective:.0f} effective rounds, fewer than {MIN_EFFECTIVE_ROUNDS}"
             found.append(f"{left}: the intervals may be too narrow")
         error = (self.weight.high - self.weight.value) / _quantile(self.confidence)
-        if abs(self.weight.value - 1.0) > FAR * error:
+        if abs(self.weight.value - 1.0) > MAX_WEIGHT_ERRORS * error:
             reason = "the propensities are wrong, or arms that the target plays were never played"
             found.append(f"the weights average {self.weight.value:.2f} instead of 1: {reason}")
         if self.clipped:
@@ -107,7 +107,7 @@ class Walk(NamedTuple):
 def evaluate(
     log: Log, agent: Agent, *, confidence: float = 0.95, acceptance: float | None = None, histories: int = 1
 ) -> Evaluation:
-    """What an agent like this one, without history, would have earned in the place of whoever wrote the log.
+    """What an agent like this one, without history, would have earned in place of the player that wrote the log.
 
     `acceptance` is c, by default the least propensity in the log, which clips nothing; a larger one gives the target
     a longer history that is not quite that of a real run. The intervals of one history hold for that one; those of
@@ -139,11 +139,11 @@ def walk(log: Log, agent: Agent, c: float) -> Walk:
     """Go through the log with a fresh agent like this one."""
     seed = agent.player.seed
     target, model = Agent(agent.policy, agent.tuner, seed=seed), LinUCB(dim=log.dim)
-    model.prepare([OPEN])
+    model.prepare([REWARD_MODEL_POINT])
     rows = Walk(*np.zeros((4, len(log.rounds))))
     for k, each in enumerate(log.rounds):
         proposal = target.player.propose(each.X, target.round, target.choice, explain=True)
-        chances, params = proposal.chances, model.theory(k, OPEN)
+        chances, params = proposal.chances, model.theory(k, REWARD_MODEL_POINT)
         guesses = model.predict(each.X, params)
         rows.weights[k] = chances[each.place] / each.propensity
         rows.direct[k], rows.guesses[k] = chances @ guesses, guesses[each.place]
@@ -215,7 +215,7 @@ def pool(found: Sequence[Evaluation]) -> Evaluation:
         half = math.sqrt(float((halves**2).mean()) + (1 + 1 / len(values)) * between)
         return Estimate(estimates[0].name, mean, mean - half, mean + half)
 
-    pooled: dict[str, Any] = {name: together([getattr(each, name) for each in found]) for name in POOLED}
+    pooled: dict[str, Any] = {name: together([getattr(each, name) for each in found]) for name in POOLED_ESTIMATES}
     return replace(
         found[0],
         **pooled,

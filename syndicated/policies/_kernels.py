@@ -1,6 +1,6 @@
 """Compiled linear algebra over arms and penalties. No Python loop runs over either.
 
-The kernels of the hot path fill an array that they are given: to hand out a new one costs as much as a small round.
+The kernels of the hot path fill an array that they are given: returning a new one costs as much as a small round.
 
 Features may be one shorter than the model: the last coordinate is then the constant 1, the intercept.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
-RECENT = 0.999  # what a round leaves of the evidence for a prior: worlds change
+EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
 
 
 @compiled("void(f8[::1], f8[::1])")
@@ -24,7 +24,7 @@ def copy(to: Array, v: Array) -> None:
 
 @compiled("f8[::1](f8[::1], i8)")
 def extend(x: Array, size: int) -> Array:
-    """x, with the intercept's 1 behind it if the model is longer."""
+    """x, followed by the intercept's 1 if the model is longer."""
     out = np.ones(size)
     copy(out, x)
     return out
@@ -226,8 +226,8 @@ def tally(sums: Array, error: float, scale: float, gamma: float) -> None:
     square = error * error / scale
     sums[0] = gamma * sums[0] + square
     sums[1] = gamma * sums[1] + 1.0
-    sums[2] = RECENT * sums[2] + square
-    sums[3] = RECENT * sums[3] + math.log(scale)
+    sums[2] = EVIDENCE_MEMORY * sums[2] + square
+    sums[3] = EVIDENCE_MEMORY * sums[3] + math.log(scale)
 
 
 @compiled("f8(f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8)")
@@ -275,7 +275,7 @@ def learn_factors(
 def evidence(tallies: Array, count: int) -> int:
     """The row under which what was seen lately is likeliest: the largest -1/2 [n log(Σ e²/(1+w) / n) + Σ log(1+w)]."""
     best, most = 0, -np.inf
-    n = (1.0 - RECENT ** max(count, 1)) / (1.0 - RECENT)
+    n = (1.0 - EVIDENCE_MEMORY ** max(count, 1)) / (1.0 - EVIDENCE_MEMORY)
     for row in range(len(tallies)):
         value = -0.5 * (n * math.log(max(tallies[row, 2], 1e-300) / n) + tallies[row, 3])
         if value > most:

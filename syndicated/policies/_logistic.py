@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.policies._kernels import RECENT, copy, update_inverse
+from syndicated.policies._kernels import EVIDENCE_MEMORY, copy, update_inverse
 from syndicated.types import Array, Ints
 
 TOLERANCE = 1e-6  # of the gradient's largest entry
@@ -149,5 +149,5 @@ def refit_all(
     x, reward = X[len(y) - 1], y[len(y) - 1]
     for row in range(len(ridges)):
         z = np.dot(x, thetas[row])
-        likelihoods[row] = RECENT * likelihoods[row] + reward * z - max(z, 0.0) - math.log1p(math.exp(-abs(z)))
+        likelihoods[row] = EVIDENCE_MEMORY * likelihoods[row] + reward * z - max(z, 0.0) - math.log1p(math.exp(-abs(z)))
         refit(X, y, ridges[row], frees[row], thetas[row], gradients[row], inverses[row])

@@ -26,12 +26,12 @@ from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.types import Arms, Array, Ints, Params
 
-REFRESH = 1000  # observations after which inverses and factors are computed anew from G, against drift
-MOST_FORGOTTEN = 0.5  # what forgetting may leave of the penalty before they are
-MOST_LOST = 1e8  # what one rank-one update may cost in precision before they are computed anew at once
-LEAST_SEEN = 1e-14  # of the trace of G: a smaller penalty would be rounded away, and V might be singular
-OFF = 1e200  # the penalty of an intercept that is not there
-LAMS, MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
+REFRESH_ROUNDS = 1000  # observations after which inverses and factors are computed anew from G, against drift
+MIN_PENALTY_LEFT = 0.5  # the share of the penalty that forgetting may leave before they are
+MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are computed anew at once
+MIN_PENALTY_SHARE = 1e-14  # of the trace of G: a smaller penalty would be rounded away, and V might be singular
+NO_INTERCEPT_PENALTY = 1e200  # of an intercept that is not there
+CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
 
 class Prior(NamedTuple):
@@ -47,13 +47,13 @@ class Prior(NamedTuple):
     memory: float = 1.0
 
 
-class Rows(NamedTuple):
+class Solutions(NamedTuple):
     """For each of several priors V⁻¹ (or its factor), theta, and x' V⁻¹ x of a catalogue; the row of each point."""
 
     stack: Array
     thetas: Array
     squared: Array
-    of: Ints
+    rows: Ints
 
 
 @dataclass(eq=False)
@@ -87,30 +87,32 @@ class Ridge(Learner):
         self._memories = sorted({prior.memory for prior in self.priors} | {1.0})
         self._gammas = np.array(self._memories)
         self._of_memory = np.array([self._memories.index(prior.memory) for prior in self.priors], dtype=np.int64)
-        fade = math.log(MOST_FORGOTTEN) / min(-1e-9, math.log(self._memories[0]))
-        self._refresh = max(1, min(REFRESH, math.floor(fade)))
+        fade = math.log(MIN_PENALTY_LEFT) / min(-1e-9, math.log(self._memories[0]))
+        self._refresh = max(1, min(REFRESH_ROUNDS, math.floor(fade)))
         self._catalogue = catalogue
-        self._selected: dict[tuple[tuple[float, float, float], ...], Rows] = {}
+        self._selected: dict[tuple[tuple[float, float, float], ...], Solutions] = {}
+        self._likeliest: int | None = None  # of all priors, until something is learned
         self.G = np.zeros((len(self._memories), self.size, self.size))
         self.b = np.zeros((len(self._memories), self.size))
         self.tallies = np.zeros((len(self.priors), 4))
         self.stack, self.thetas, self.squared = self._build(self.priors)
 
-    def select(self, priors: Sequence[tuple[float, float, float]]) -> Rows:
-        """What is held for the priors asked for; others than the kept are built."""
+    def select(self, priors: Sequence[tuple[float, float, float]]) -> Solutions:
+        """The solutions for these priors; those of priors that are not kept are computed."""
         key = tuple(priors)
-        rows = self._selected.get(key)
-        if rows is None:
-            asked = [Prior(*values) for values in key]
-            if not set(asked) <= set(self.priors):
-                return Rows(*self._build(asked), np.arange(len(key)))
-            places = np.array([self.priors.index(prior) for prior in asked], dtype=np.int64)
-            rows = self._selected[key] = Rows(self.stack, self.thetas, self.squared, places)
-        return rows
+        found = self._selected.get(key)
+        if found is None:
+            wanted = [Prior(*values) for values in key]
+            if not set(wanted) <= set(self.priors):
+                return Solutions(*self._build(wanted), np.arange(len(key)))
+            index = np.array([self.priors.index(prior) for prior in wanted], dtype=np.int64)
+            found = self._selected[key] = Solutions(self.stack, self.thetas, self.squared, index)
+        return found
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
         self._selected.clear()
+        self._likeliest = None
 
     def noise(self, row: int) -> float:
         """The noise as this prior's one-step errors show it; 1 as long as there was none."""
@@ -120,7 +122,9 @@ class Ridge(Learner):
     def likeliest(self, given: Params) -> int:
         """The row with the most evidence among those whose prior has the given values."""
         if len(given) == 1 and self.priors and "boldness" in given:
-            return evidence(self.tallies, self.count)
+            if self._likeliest is None:
+                self._likeliest = evidence(self.tallies, self.count)
+            return self._likeliest
         rows = self.like(given)
         return rows[evidence(self.tallies[rows], self.count)]
 
@@ -133,12 +137,13 @@ class Ridge(Learner):
 
     def learn(self, x: Array, reward: float) -> None:
         self.count += 1
+        self._likeliest = None
         if self.squared.size:
             update_squares(self.squared, self._catalogue, self.stack, self._gammas, self._of_memory, x)
         update = learn_factors if self.factored else learn_inverses
         statistics = self.G, self.b, self.stack, self.thetas, self.tallies
         lost = update(*statistics, self._gammas, self._of_memory, x, reward)
-        if self.count % self._refresh == 0 or not lost < MOST_LOST:
+        if self.count % self._refresh == 0 or not lost < MAX_PRECISION_LOSS:
             self.stack, self.thetas, self.squared = self._build(self.priors)
             self._selected.clear()
 
@@ -149,10 +154,10 @@ class Ridge(Learner):
         of = [self._memories.index(prior.memory) for prior in priors]
         V, b = self.G[of], self.b[of]
         for row, prior in enumerate(priors):
-            seen = max(prior.lam, LEAST_SEEN * np.trace(V[row]))
+            seen = max(prior.lam, MIN_PENALTY_SHARE * np.trace(V[row]))
             V[row] += seen * np.eye(self.size)
             if self.intercept and not prior.intercept:
-                V[row, -1, -1] = OFF
+                V[row, -1, -1] = NO_INTERCEPT_PENALTY
         thetas = np.linalg.solve(V, b[:, :, None])[:, :, 0]
         stack = np.linalg.cholesky(V) if self.factored else np.linalg.inv(V)
         squared = np.zeros((len(V), 0 if self.factored else self._catalogue.shape[1]))
@@ -199,7 +204,7 @@ class RidgePolicy(Policy):
         check_number("delta", self.delta, low=1e-300, high=1.0)
         check_number("S", self.S, low=0.0, high=MAX_MAGNITUDE)
         check_number("L", self.L, low=0.0, high=MAX_MAGNITUDE)
-        self._last: tuple[Sequence[Params], Rows, Array] | None = None
+        self._last: tuple[Sequence[Params], Solutions, Array] | None = None
         self.prepare([])
 
     @property
@@ -240,7 +245,7 @@ class RidgePolicy(Policy):
     def _priors(self, point: Params) -> list[Prior]:
         """The priors that a point may play with."""
         given = point if "boldness" in point else self.theory(0, point)
-        axes = {"lam": LAMS, "intercept": (float(self.intercept),), "memory": MEMORIES}
+        axes = {"lam": CANDIDATE_LAMS, "intercept": (float(self.intercept),), "memory": CANDIDATE_MEMORIES}
         return [Prior(*values) for values in product(*((given[n],) if n in given else v for n, v in axes.items()))]
 
     def check(self, params: Params) -> None:
@@ -248,32 +253,31 @@ class RidgePolicy(Policy):
         if params.get("intercept", 0.0) not in (0.0, 1.0):
             raise InputError(f"intercept must be 0 or 1; got {params['intercept']}")
 
-    def optimistic(self, arms: Arms, alphas: Array, rows: Rows, thetas: Array) -> Array:
+    def _optimistic(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm."""
         out = np.empty((len(alphas), len(arms)))
         if arms.ndim == 2:
-            ucb_scores(out, arms, rows.stack, thetas, rows.of, alphas)
+            ucb_scores(out, arms, solutions.stack, thetas, solutions.rows, alphas)
         else:
-            ucb_scores_by_number(out, arms, self.catalogue, rows.squared, thetas, rows.of, alphas)
+            ucb_scores_by_number(out, arms, self.catalogue, solutions.squared, thetas, solutions.rows, alphas)
         return out
 
-    def asked(self, points: Sequence[Params]) -> tuple[Rows, Array]:
-        """What the model holds for these points, and their alphas; at hand if the same tuple is asked again."""
+    def _lookup(self, points: Sequence[Params]) -> tuple[Solutions, Array]:
+        """The solutions for these points, and their alphas; at hand if the same tuple of points comes again."""
         last = self._last
         if last is not None and last[0] is points and last[1].stack is self.model.stack:
             return last[1:]
-        found = self.rows(points), np.array([point["alpha"] for point in points])
+        found = self._solutions(points), np.array([point["alpha"] for point in points])
         self._last = (points, *found) if isinstance(points, tuple) else None
         return found
 
-    def rows(self, points: Sequence[Params]) -> Rows:
-        """What the model holds for these points."""
+    def _solutions(self, points: Sequence[Params]) -> Solutions:
         own = float(self.intercept)
         return self.model.select([(p["lam"], p.get("intercept", own), p.get("memory", 1.0)) for p in points])
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        rows = self.rows([params])
-        return dot(self.columns(arms), rows.thetas[rows.of[0]])
+        found = self._solutions([params])
+        return dot(self.columns(arms), found.thetas[found.rows[0]])
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         self.model.learn(x, reward)

@@ -44,8 +44,8 @@ class Policy(Learner):
 
     @property
     def space(self) -> Space:
-        """The candidates that a tuner gets if nobody says others: good in any world, and none of them greedy."""
-        raise InputError(f"{type(self).__name__} has no candidates of its own: the agent must be given a tuner")
+        """The default candidates. They work at any reward scale, and each of them explores."""
+        raise InputError(f"{type(self).__name__} has no default candidates: the agent must be given a tuner")
 
     @property
     def period(self) -> int:
@@ -66,9 +66,9 @@ class Policy(Learner):
         return False
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
-        """Told once, before the first round: the points that will be asked for, to keep what makes them cheap.
+        """Called once, before the first round, with all points that will be scored, so that each can be kept ready.
 
-        With a catalogue, the features of all arms there will be, arms are then given by their numbers in it.
+        With a catalogue (the features of all arms there will be), arms are then given by their numbers in it.
         """
         self.catalogue = np.zeros((self.size, 0)) if catalogue is None else columns(catalogue, self.size)
 

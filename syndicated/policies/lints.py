@@ -36,7 +36,7 @@ class LinTS(RidgePolicy):
         return Space(boldness=[0.5, 1.0, 2.0])
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows, alphas = self.asked(points)
+        found, alphas = self._lookup(points)
         out = np.empty((len(points), len(arms)))
-        ts_scores(out, self.columns(arms), rows.stack, rows.thetas, rows.of, alphas, rng.normals(self.size))
+        ts_scores(out, self.columns(arms), found.stack, found.thetas, found.rows, alphas, rng.normals(self.size))
         return out

@@ -24,5 +24,5 @@ class LinUCB(RidgePolicy):
     """
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows, alphas = self.asked(points)
-        return self.optimistic(arms, alphas, rows, rows.thetas)
+        solutions, alphas = self._lookup(points)
+        return self._optimistic(arms, alphas, solutions, solutions.thetas)

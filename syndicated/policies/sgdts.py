@@ -29,8 +29,8 @@ from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
-RADIUS = 2.0
-RIDGE = 1e-6  # stands for "no penalty" in the first fit; it exists also when the random rounds are separable
+PROJECTION_RADIUS = 2.0
+FIRST_FIT_RIDGE = 1e-6  # as good as no penalty, but the fit exists also when the random rounds are separable
 
 
 @dataclass(kw_only=True, eq=False)
@@ -140,7 +140,7 @@ class SGDTS(Policy):
         self.count += 1
         if self.count == self.period:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))
-            newton(self.X, self.y, RIDGE, self.size, self.start, *rest)
+            newton(self.X, self.y, FIRST_FIT_RIDGE, self.size, self.start, *rest)
             self.theta = self.start.copy()
 
     @property
@@ -165,6 +165,6 @@ class SGDTS(Policy):
             return self.theta, self.theta
         theta = self.theta - eta0 / j * gradient(self.X, self.y, 0.0, self.theta, self.size)
         distance = float(np.linalg.norm(theta - self.start))
-        if distance > RADIUS:
-            theta = self.start + RADIUS / distance * (theta - self.start)
+        if distance > PROJECTION_RADIUS:
+            theta = self.start + PROJECTION_RADIUS / distance * (theta - self.start)
         return theta, ((j - 1) * self.mean + theta) / j

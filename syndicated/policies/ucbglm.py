@@ -19,7 +19,7 @@ from syndicated import _special
 from syndicated.errors import InputError
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import newton, refit_all, sigmoid
-from syndicated.policies._ridge import Prior, RidgePolicy, Rows
+from syndicated.policies._ridge import Prior, RidgePolicy, Solutions
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
@@ -75,12 +75,12 @@ class UCBGLM(RidgePolicy):
         self.fits, self.gradients, self.inverses = self._fit(self.model.priors)
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows, alphas = self.asked(points)
-        return self.optimistic(arms, alphas, rows, self._fits(rows, points))
+        solutions, alphas = self._lookup(points)
+        return self._optimistic(arms, alphas, solutions, self._fits(solutions, points))
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        rows = self.rows([params])
-        return np.asarray(_special.expit(dot(self.columns(arms), self._fits(rows, [params])[rows.of[0]])))
+        found = self._solutions([params])
+        return np.asarray(_special.expit(dot(self.columns(arms), self._fits(found, [params])[found.rows[0]])))
 
     def expected(self, score: float) -> float:
         return sigmoid(score)
@@ -113,9 +113,9 @@ class UCBGLM(RidgePolicy):
         frees = np.array([self.dim + prior.intercept for prior in priors], dtype=np.int64)
         return lams if self.ridge == "lam" else 1.0 / lams, frees
 
-    def _fits(self, rows: Rows, points: Sequence[Params]) -> Array:
-        """The fits for these points, in the order of what the model holds for them."""
-        if rows.stack is self.model.stack:
+    def _fits(self, solutions: Solutions, points: Sequence[Params]) -> Array:
+        """The fits for these points, in the order of the solutions."""
+        if solutions.stack is self.model.stack:
             return self.fits
         own = float(self.intercept)
         return self._fit([Prior(point["lam"], point.get("intercept", own)) for point in points])[0]

@@ -17,7 +17,7 @@ from syndicated.streams import Stream
 from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice
 
-QUANTILES = (np.arange(256) + 0.5) / 256
+QUADRATURE_QUANTILES = (np.arange(256) + 0.5) / 256
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class OP(Adaptive):
 
     def probabilities(self) -> list[Array]:
         """By quadrature over the quantiles of each point's posterior."""
-        x = _special.betaincinv(self.S[:, None], self.F[:, None], QUANTILES)
+        x = _special.betaincinv(self.S[:, None], self.F[:, None], QUADRATURE_QUANTILES)
         below = _special.betainc(self.S[:, None, None], self.F[:, None, None], x)
         below[np.arange(len(x)), np.arange(len(x))] = 1.0
         p = below.prod(axis=0).mean(axis=1)

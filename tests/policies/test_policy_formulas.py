@@ -9,7 +9,7 @@ import pytest
 
 from syndicated import SGDTS, UCBGLM, Agent, LinTS, LinUCB, Theory
 from syndicated.policies import Policy
-from syndicated.policies._ridge import REFRESH, RidgePolicy
+from syndicated.policies._ridge import REFRESH_ROUNDS, RidgePolicy
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array, Params
 
@@ -72,13 +72,13 @@ def plain_ucb(x: Array, theta: Array, inverse: Array, alpha: float) -> float:
     return mean + alpha * math.sqrt(square)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 50, REFRESH - 1, REFRESH, REFRESH + 1, 2 * REFRESH + 300])
+@pytest.mark.parametrize("n", [0, 1, 2, 50, *(REFRESH_ROUNDS + k for k in (-1, 0, 1)), 2 * REFRESH_ROUNDS + 300])
 @pytest.mark.parametrize("make", [LinUCB, LinTS])
 def test_V_t_and_theta_t_are_their_sums(make: type[RidgePolicy], n: int) -> None:
     X, rewards = data(n)
     policy = linear(make, X, rewards)
     for lam in LAMS:
-        stack, thetas, _, rows = policy.rows([{"lam": lam}])
+        stack, thetas, _, rows = policy._solutions([{"lam": lam}])
         found, V = stack[rows[0]], plain_V(X, lam)
         if make is LinTS:
             np.testing.assert_allclose(found @ found.T, V, rtol=1e-11, atol=1e-12)
@@ -92,7 +92,7 @@ def test_V_t_and_theta_t_are_their_sums(make: type[RidgePolicy], n: int) -> None
 
 @pytest.mark.parametrize("make", [LinUCB, LinTS])
 def test_drift_of_the_rank_one_updates_ends_at_the_refresh(make: type[RidgePolicy]) -> None:
-    X, rewards = data(REFRESH)
+    X, rewards = data(REFRESH_ROUNDS)
     policy = linear(make, X[:-1], rewards[:-1])
     drifted, exact = policy.model.stack * 1.01, linear(make, X[:-1], rewards[:-1], prepared=False)
     policy.model.stack = drifted
@@ -100,8 +100,8 @@ def test_drift_of_the_rank_one_updates_ends_at_the_refresh(make: type[RidgePolic
         each.learn(X[-1], float(rewards[-1]), {})
     for lam in LAMS:
         np.testing.assert_array_equal(policy.predict(X, {"lam": lam}), exact.predict(X, {"lam": lam}))
-        row = policy.rows([{"lam": lam}]).of[0]
-        np.testing.assert_array_equal(policy.model.stack[row], exact.rows([{"lam": lam}]).stack[0])
+        row = policy._solutions([{"lam": lam}]).rows[0]
+        np.testing.assert_array_equal(policy.model.stack[row], exact._solutions([{"lam": lam}]).stack[0])
 
 
 @pytest.mark.parametrize("n", [0, 30, 1200])

@@ -11,7 +11,7 @@ from syndicated import SGDTS, UCBGLM, Agent, Consensus, LinTS, LinUCB, Space, Sy
 from syndicated.environments import Linear
 from syndicated.experiments import simulate
 from syndicated.policies import Policy
-from syndicated.policies._ridge import LAMS, RidgePolicy
+from syndicated.policies._ridge import CANDIDATE_LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
 from syndicated.tuners.consensus import CAUTION, IX, MAX_JOINT_POINTS
 from syndicated.types import Array, Choice
@@ -272,11 +272,11 @@ def test_the_units_of_sgd_ts_are_what_an_epoch_tells() -> None:
 def test_evidence_is_the_likelihood_of_recent_rewards_each_predicted_from_those_before(make: type[RidgePolicy]) -> None:
     policy = make(dim=2, intercept=False)
     policy.prepare([{"boldness": 1.0, "memory": 1.0}])
-    squared, logs = dict.fromkeys(LAMS, 0.0), dict.fromkeys(LAMS, 0.0)
-    plain = dict.fromkeys(LAMS, 0.0)
+    squared, logs = dict.fromkeys(CANDIDATE_LAMS, 0.0), dict.fromkeys(CANDIDATE_LAMS, 0.0)
+    plain = dict.fromkeys(CANDIDATE_LAMS, 0.0)
     X, y = np.array([_arms(t, 1)[0, :2] for t in range(60)]), np.array([_reward(t) for t in range(60)])
     for t in range(60):
-        for lam in LAMS:
+        for lam in CANDIDATE_LAMS:
             V = lam * np.eye(2) + X[:t].T @ X[:t]
             error, w = y[t] - X[t] @ np.linalg.solve(V, X[:t].T @ y[:t]), X[t] @ np.linalg.solve(V, X[t])
             plain[lam] += error**2 / (1 + w)
@@ -286,7 +286,7 @@ def test_evidence_is_the_likelihood_of_recent_rewards_each_predicted_from_those_
         np.testing.assert_allclose(policy.model.tallies[:, 2], list(squared.values()), rtol=1e-7)
         np.testing.assert_allclose(policy.model.tallies[:, 3], list(logs.values()), rtol=1e-7)
         n = sum(0.999**age for age in range(t + 1))
-        values = {lam: -0.5 * (n * math.log(squared[lam] / n) + logs[lam]) for lam in LAMS}
+        values = {lam: -0.5 * (n * math.log(squared[lam] / n) + logs[lam]) for lam in CANDIDATE_LAMS}
         best = max(values, key=lambda lam: values[lam])
         params = policy.theory(t, {"boldness": 2.0, "memory": 1.0})
         assert params["lam"] == best
