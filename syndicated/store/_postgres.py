@@ -41,8 +41,8 @@ class Postgres(SQL):
     """
 
     shared: ClassVar[bool] = True
-    error: ClassVar[type[Exception]] = psycopg.Error
-    in_list: ClassVar[str] = "= ANY(?)"
+    _error: ClassVar[type[Exception]] = psycopg.Error
+    _in_list: ClassVar[str] = "= ANY(?)"
     name = "the journal"
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:

@@ -29,15 +29,15 @@ MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the 
 class SQL(Store):
     """A journal in tables; a subclass says how statements and lists of values get to them."""
 
-    error: ClassVar[type[Exception]]  # the root of the database's errors
-    in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
+    _error: ClassVar[type[Exception]]  # the root of the database's errors
+    _in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
     name: str  # of the journal, in messages
     read_only: bool
     _failed = False
 
     @abstractmethod
     def _list_value(self, values: Iterable[Any]) -> Any:
-        """Values as the list that `in_list` takes."""
+        """Values as the list that `_in_list` takes."""
 
     @abstractmethod
     def _execute(self, query: str, values: Sequence[Any]) -> Any:
@@ -91,16 +91,16 @@ class SQL(Store):
             seq = rows[-1][0]
 
     def events(self, seqs: Iterable[int]) -> dict[int, Event]:
-        return {event.seq: event for event in self._events(f"seq {self.in_list}", self._list_value(seqs))}
+        return {event.seq: event for event in self._events(f"seq {self._in_list}", self._list_value(seqs))}
 
     def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
-        return by_ref(self._events(f"ref {self.in_list} ORDER BY seq", self._list_value(refs)))
+        return by_ref(self._events(f"ref {self._in_list} ORDER BY seq", self._list_value(refs)))
 
     def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
         return self._events("bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?", bandit, after, limit)
 
     def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
-        where = f"bandit = ? AND kind {self.in_list} ORDER BY seq DESC LIMIT ?"
+        where = f"bandit = ? AND kind {self._in_list} ORDER BY seq DESC LIMIT ?"
         return self._events(where, bandit, self._list_value(kinds), limit)
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
@@ -145,7 +145,7 @@ class SQL(Store):
         """The database's errors as StoreErrors of one line. Then the batch keeps nothing, unless `unrelated`."""
         try:
             yield
-        except self.error as error:
+        except self._error as error:
             self._failed = self._failed or not unrelated
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise StoreError(f"{self.name} cannot be used: {reason}") from None

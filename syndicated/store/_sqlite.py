@@ -23,8 +23,8 @@ class SQLite(SQL):
     """The journal in a file. A second process that would write to it is refused; others may read."""
 
     shared: ClassVar[bool] = False
-    error: ClassVar[type[Exception]] = sqlite3.Error
-    in_list: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
+    _error: ClassVar[type[Exception]] = sqlite3.Error
+    _in_list: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
 
     def __init__(self, file: Path, *, read_only: bool = False) -> None:
         if file.is_dir():

@@ -5,7 +5,6 @@ only what stands in the event: no clock, no other draw. So whoever folds the sam
 bandit, to the bit.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -88,7 +87,7 @@ class Bandit:
             return
         if decided.by in COUNTED:
             self.agent.advance(record.choice)
-        self.history.add_decision(record.event.at, decided, self.agent.tuner.probabilities)
+        self.history.add_decision(record.event.at, decided, self.agent.player.tuner.probabilities)
 
     def fold_feedback(self, event: Event, record: Record) -> None:
         """Learn what an event about a decision says: a reward, a late one, an activation, or a closed window."""
@@ -154,7 +153,7 @@ class Bandit:
         return decided, after
 
     def _common(self, request: DecideRequest, arms: ArmTable) -> dict[str, Any]:
-        """What is logged of a decision, whoever makes it."""
+        """What is logged of every decision."""
         spec = self.spec
         known = {
             "epoch": self.epoch,
@@ -252,7 +251,7 @@ class Bandit:
 
 
 def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
-    """The encoder and the agent of a spec, which is refused if they cannot be."""
+    """The encoder and the agent of a spec; a spec that cannot work is refused."""
     encoder = Encoder.from_spec(spec.features)
     for part in (spec.policy, spec.tuner):
         if not isinstance(part.get("name"), str):
@@ -280,8 +279,8 @@ def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
 
 def reward_range(spec: Spec, agent: Agent) -> tuple[float, float]:
     """The range of rewards that a spec allows and its policy can learn."""
-    low, high = spec.rewards or (-math.inf, math.inf)
-    return max(low, agent.policy.rewards[0]), min(high, agent.policy.rewards[1])
+    low, high = agent.policy.rewards
+    return (low, high) if spec.rewards is None else (max(low, spec.rewards[0]), min(high, spec.rewards[1]))
 
 
 def _at_the_edge(axis: Sequence[Mapping[str, float]], best: int) -> bool:
@@ -294,6 +293,6 @@ def _at_the_edge(axis: Sequence[Mapping[str, float]], best: int) -> bool:
 
 
 def _share(seed: int, subject: str) -> float:
-    """A number in [0, 1) that stays with a subject."""
+    """A number in [0, 1), always the same for a subject."""
     digest = blake2b(subject.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(16, "little"))
     return int.from_bytes(digest.digest(), "little") / 2**64

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ class DecisionIds:
 
     def of(self, seq: int) -> str:
         """The id of the decision with this sequence number."""
-        return f"{seq:x}-{self._mac(seq)}"
+        return f"{seq:x}-{blake2b(b'%d' % seq, key=self._secret, digest_size=8).hexdigest()}"
 
     def seq(self, id_: str) -> int:
         """The sequence number that an id stands for."""
@@ -36,12 +37,9 @@ class DecisionIds:
             seq = int(number, 16)
         except ValueError:
             seq = -1
-        if not 0 < seq < 2**62 or not hmac.compare_digest(mac.encode(), self._mac(seq).encode()):
+        if not 0 < seq < 2**62 or not hmac.compare_digest(mac.encode(), self.of(seq).partition("-")[2].encode()):
             raise Problem(404, "unknown-decision", "there is no decision with this id")
         return seq
-
-    def _mac(self, seq: int) -> str:
-        return blake2b(b"%d" % seq, key=self._secret, digest_size=8).hexdigest()
 
 
 class Decisions:
@@ -66,10 +64,10 @@ class Decisions:
                 arms = bandit.registered.table(request, X)
                 if not arms.uses_registered:
                     request = replace(request, arms=None)
-        return self._group_commit.submit(lambda batch: self._decide(batch, name, request, X, arms), keys=keys)
+        return self._group_commit.submit(partial(self._decide, name, request, X, arms), keys=keys)
 
     def _decide(
-        self, batch: Batch, name: str, request: DecideRequest, X: Array | None, arms: ArmTable | None
+        self, name: str, request: DecideRequest, X: Array | None, arms: ArmTable | None, batch: Batch
     ) -> DecideReply:
         bandit = batch.state.bandit(name)
         if request.event_id is not None:
@@ -104,9 +102,9 @@ class Decisions:
     def reward(self, name: str, request: RewardRequest) -> "asyncio.Future[RewardReply]":
         seq = self.ids.seq(request.decision_id)
         keys = [(name, request.event_id)] if request.event_id is not None else []
-        return self._group_commit.submit(lambda batch: self._reward(batch, name, request, seq), refs=[seq], keys=keys)
+        return self._group_commit.submit(partial(self._reward, name, request, seq), refs=[seq], keys=keys)
 
-    def _reward(self, batch: Batch, name: str, request: RewardRequest, seq: int) -> RewardReply:
+    def _reward(self, name: str, request: RewardRequest, seq: int, batch: Batch) -> RewardReply:
         bandit, record = _find(batch, name, seq)
         value = bandit.check_reward(request.reward)
         spec, decided = bandit.spec, record.decided
@@ -137,9 +135,9 @@ class Decisions:
     def activate(self, name: str, decision_id: str) -> "asyncio.Future[RewardReply]":
         """Tell that a deferred decision was played: it is learned from."""
         seq = self.ids.seq(decision_id)
-        return self._group_commit.submit(lambda batch: self._activate(batch, name, decision_id, seq), refs=[seq])
+        return self._group_commit.submit(partial(self._activate, name, decision_id, seq), refs=[seq])
 
-    def _activate(self, batch: Batch, name: str, decision_id: str, seq: int) -> RewardReply:
+    def _activate(self, name: str, decision_id: str, seq: int, batch: Batch) -> RewardReply:
         bandit, record = _find(batch, name, seq)
         if not record.decided.deferred or record.activated:
             self.counts["repeated"] += 1

@@ -250,7 +250,10 @@ class GroupCommit:
         return answers
 
     def _needs_lookup(self, request: Request) -> bool:
-        return bool(request.keys) or any(self.state.record(seq) is None for seq in request.refs)
+        for seq in request.refs:
+            if self.state.record(seq) is None:
+                return True
+        return bool(request.keys)
 
     def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
         """Begin a transaction, fold what others appended before it, and look up what requests ask for."""

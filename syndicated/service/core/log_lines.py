@@ -30,10 +30,13 @@ from syndicated.store import Event
 Kind = Literal["decide", "reward", "late", "activate", "close"]
 
 
+# `ChoiceRecord` and `TopArm` of the journal are arrays without names, and say NaN; a line has names, and null.
+
+
 class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tuner's choice: the candidate and its probability on each axis, and which would have played the same arm.
 
-    As `ChoiceRecord`, by names. A probability is null if the tuner cannot tell it.
+    A probability is null if the tuner cannot tell it.
     """
 
     params: dict[str, float]
@@ -45,10 +48,7 @@ class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ArmLine(Struct, frozen=True, kw_only=True):
-    """An arm as the decision saw it: the reward expected, the score, and the exploration in that score.
-
-    As `TopArm`, by names.
-    """
+    """An arm as the decision saw it: the reward expected, the score, and the exploration in that score."""
 
     arm: str
     predicted: float
@@ -103,7 +103,7 @@ class DecisionReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Imported(Struct, frozen=True, kw_only=True):
-    """How many events were taken in, and how many were not, because what they are about is not there."""
+    """How many events were imported, and how many were left out because their decision is not in the log."""
 
     imported: int
     left_out: int
@@ -259,7 +259,7 @@ class _Importer:
         return decided
 
     def _check(self, decided: Decided) -> None:
-        """Refuse what compiled code would take without a look."""
+        """Refuse what compiled code would accept unchecked."""
         check_number("propensity", decided.propensity, 0, 1)
         if decided.default is not None:
             self._bandit.check_reward(decided.default)

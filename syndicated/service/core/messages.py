@@ -113,10 +113,10 @@ class RewardRequest(Strict, frozen=True):
 
 
 class RewardReply(Struct, frozen=True, kw_only=True):
-    """What became of it.
+    """What happened to the reward.
 
     learned; counted, for a decision that the model does not learn from; collected until the window closes; held until
-    the decision is activated; activated, with no reward yet; late: logged, not learned; repeated: it was here before.
+    the decision is activated; activated, with no reward yet; late: logged, not learned; repeated: it is known already.
     """
 
     decision_id: str

@@ -81,7 +81,7 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Record:
     """A decision and the events about it, in memory.
 
-    `choice` is the decision's own, for whoever has just made it; otherwise it is read from the log's form when needed.
+    A record that was just made has its tuner's choice; others read it from the log's form when it is needed.
     """
 
     __slots__ = ("_choice", "about", "decided", "event")

@@ -41,7 +41,7 @@ class Service:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often what happened, since the start."""
+        """Counters since the start: batches, events, and requests that were repeated, in conflict or refused."""
         return {**self.group_commit.counts, **self.decisions.counts}
 
     def read(self, view: Callable[[Batch], T]) -> "asyncio.Future[T]":
