@@ -2,8 +2,10 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --editable ./client
+EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet
 
-.PHONY: demo paper scoreboard serve test bench clean
+.PHONY: demo paper scoreboard serve test test-lowest bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
@@ -24,26 +26,38 @@ test: .venv/test
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
+# The lowest versions that pyproject.toml allows, against what calls other packages most.
+test-lowest: .venv-lowest/installed
+	.venv-lowest/bin/pytest -n 2 tests/core tests/policies tests/tuners tests/experiments tests/features tests/client \
+	    tests/cli tests/service/http
+
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf .venv results build *.egg-info
+	rm -rf .venv .venv-lowest results build client/build *.egg-info client/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/installed: pyproject.toml
+.venv/installed: pyproject.toml client/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) --editable ".[experiments]"
 	touch $@
 
 .venv/serve: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[serve]"
+	$(INSTALL) --editable ".[serve,client]"
 	touch $@
 
 .venv/test: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[test,bench,dask,serve,postgres,parquet]"
+	$(INSTALL) --editable ".[$(EVERYTHING)]"
 	touch $@
 
 .venv/bench: .venv/installed
-	$(BIN)/pip install --quiet --editable ".[bench]"
+	$(INSTALL) --editable ".[bench,serve,client]"
+	touch $@
+
+.venv-lowest/installed: pyproject.toml client/pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --resolution lowest-direct \
+	    --editable ./client --editable ".[$(EVERYTHING)]"
 	touch $@

@@ -25,8 +25,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from syndicated.features.binary import join_body
 from syndicated.store import SQLite
+from syndicated_client import join_body
 
 BLOCKS, REQUESTS, CONNECTIONS = 7, 3000, 64
 SPACE = {"alpha": [0, 0.01, 0.1, 1, 10], "lam": [0.01, 0.1, 1]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.live_service import PATIENT, service
 
-from syndicated.client._flows import BaseFlows
+from syndicated_client._flows import BaseFlows
 
 
 @pytest.fixture(autouse=True)

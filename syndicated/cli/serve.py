@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from syndicated._compiled import load_all
 from syndicated._extras import extra
 from syndicated._validation import check_count, check_number
 from syndicated.errors import InputError
@@ -68,9 +67,7 @@ def run(options: argparse.Namespace) -> None:
         _print_addresses(listening, address, secret)
 
     with _listen(options.host, options.port) as listening, closing(open_store(address)) as store:
-        app = create_app(store, limits, on_start=announce)
-        load_all()  # no request shall wait until a kernel is compiled
-        server.run(app, listening)
+        server.run(create_app(store, limits, on_start=announce), listening)
 
 
 def default_store() -> Path:

@@ -84,7 +84,22 @@ def run(options: argparse.Namespace) -> None:
     arms = {} if options.arms is None else {"arms": options.arms}
     world = build(ENVIRONMENTS, {"name": options.environment, **arms})
     name = options.bandit or f"simulated-{type(world).__name__.lower()}"
-    asyncio.run(_simulate(options, world, name, rounds))
+    from syndicated.client import ClientError
+
+    try:
+        asyncio.run(_simulate(options, world, name, rounds))
+    except (ClientError, ExceptionGroup) as error:
+        raise _own_error(error, options.url) from None
+
+
+def _own_error(error: Exception, url: str) -> Exception:
+    """The first error of a group, and one of the client as one of this package."""
+    from syndicated.client import ClientError, Unavailable
+
+    first = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+    if isinstance(first, Unavailable):
+        return SyndicatedError(f"{first}; --url is {url}")
+    return SyndicatedError(str(first)) if isinstance(first, ClientError) else first
 
 
 def _at_most(what: str, value: int, most: int) -> int:
@@ -94,7 +109,7 @@ def _at_most(what: str, value: int, most: int) -> int:
 
 
 async def _simulate(options: argparse.Namespace, world: Environment, name: str, rounds: int) -> None:
-    from syndicated.client import AsyncClient, Unavailable
+    from syndicated.client import AsyncClient
 
     play = world.rounds(check_count("--seed", options.seed, low=0), rounds)
     wanted = _wanted(options, world)
@@ -106,10 +121,6 @@ async def _simulate(options: argparse.Namespace, world: Environment, name: str, 
         try:
             await _ensure_bandit(client, name, wanted, agent)
             tally = await _play(client, name, play, world.catalogue(), options, _progress(rounds))
-        except ExceptionGroup as group:
-            raise group.exceptions[0] from None
-        except Unavailable as error:
-            raise SyndicatedError(f"{error}; --url is {options.url}") from None
         finally:
             if sys.stderr.isatty():
                 print(CLEAR_LINE, end="", file=sys.stderr, flush=True)

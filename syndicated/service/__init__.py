@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from syndicated._compiled import load_all
 from syndicated._extras import extra
 from syndicated.service.core.limits import Limits
 
@@ -40,6 +41,7 @@ def create_app(
         from syndicated.service.http.auth import Gate
         from syndicated.service.http.metrics import Metrics
 
+    load_all()  # no request shall wait until a kernel is compiled
     limits = limits or Limits()
     gate = Gate(Service(store, limit=limits.waiting_requests, clock=clock), limits)
     metrics = Metrics(gate.service)

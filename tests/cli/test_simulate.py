@@ -11,7 +11,7 @@ import pytest
 from support.live_service import LONG, PATIENT, Service, free_port, service
 
 from syndicated.cli import main, simulate
-from syndicated.client import Client, _flows
+from syndicated_client import Client, _flows
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
 def test_what_is_not_installed_is_named_in_one_line(
     server: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("syndicated.client")]:
+    for name in [name for name in sys.modules if name.startswith(("syndicated.client", "syndicated_client"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx", None)
     assert _simulate(server) == 2

@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 from support.live_service import LONG, PATIENT, Service, free_port, service
 
-from syndicated.client import (
+from syndicated.features import Arm
+from syndicated_client import (
     Answer,
     AsyncClient,
     Broken,
@@ -29,15 +30,14 @@ from syndicated.client import (
     ClientError,
     Conflict,
     Denied,
+    InputError,
     Invalid,
     Missing,
     Refused,
     Unavailable,
     _flows,
 )
-from syndicated.client._calls import Flows
-from syndicated.errors import InputError
-from syndicated.features import Arm
+from syndicated_client._calls import Flows
 
 NUMBERS = itertools.count(1)
 VECTOR = {"features": {"kind": "vector", "dim": 2}}

@@ -221,9 +221,22 @@ def test_the_licence_is_the_one_that_the_package_declares() -> None:
 
 def test_the_hosts_workflow_runs_make_test_on_every_supported_python() -> None:
     text = (ROOT / ".github" / "workflows" / "test.yml").read_text()
-    assert re.findall(r"^ +- run: (.+)$", text, re.MULTILINE) == ["make test"]
+    assert re.findall(r"^ +- run: (.+)$", text, re.MULTILINE) == ["make test", "make test-lowest"]
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     assert f'python-version: ["{oldest}", ' in text
+
+
+def test_the_readme_says_what_every_extra_is_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    section = (ROOT / "README.md").read_text().partition("## Install what you need")[2].partition("\n## ")[0]
+    table = re.findall(r"^\| `(\w+)` \| ", section, re.MULTILINE)
+    assert set(table) == set(extras) - {"test", "bench"}
+
+
+def test_make_test_installs_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (installed,) = re.findall(r"^EVERYTHING := (.+)$", MAKEFILE, re.MULTILINE)
+    assert sorted(installed.split(",")) == sorted(extras)
 
 
 def test_commits_are_checked_by_the_tools_of_make_test() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import uvicorn
 
-from syndicated.client._drivers import Options
 from syndicated.service import create_app
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.core.service import Service as Core
 from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
 from syndicated.store import SQLite
+from syndicated_client._drivers import Options
 
 LONG = 300.0  # seconds: for whatever must end, on a busy machine too
 # For clients of tests that are not about time.

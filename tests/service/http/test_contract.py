@@ -8,8 +8,8 @@ import numpy as np
 from support.api_service import ARMS, SCRIPT, VECTOR, Api, Clock, learn
 
 from syndicated._statefile import pack, unpack
-from syndicated.features.binary import join_body
 from syndicated.service.core.state import State
+from syndicated_client import join_body
 
 
 def test_expectation_01_decide_tells_all_about_the_decision(play: Callable[..., None]) -> None:

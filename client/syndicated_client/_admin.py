@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from syndicated.client._flows import BaseFlows, Flow, Request, Rows, bandit_path, decode, path_segment
-from syndicated.features import Arm
+from syndicated_client._flows import BaseFlows, Flow, Request, Rows, bandit_path, decode, path_segment
 
 
 class AdminFlows(BaseFlows):
@@ -34,7 +33,7 @@ class AdminFlows(BaseFlows):
         """The registered arms."""
         return self._rows(f"{bandit_path(bandit)}/arms")
 
-    def put_arms(self, bandit: str, arms: Iterable[Arm | Mapping[str, Any]]) -> Flow[dict[str, Any]]:
+    def put_arms(self, bandit: str, arms: Iterable[object]) -> Flow[dict[str, Any]]:
         """Register arms, or change them."""
         return self._json("PUT", f"{bandit_path(bandit)}/arms", {"arms": [*arms]})
 

@@ -1,6 +1,7 @@
 """The errors of the clients.
 
 ClientError
+├── InputError (also a ValueError)   an argument is not what it must be; nothing was sent
 ├── Unavailable    no answer within the retries and the patience of the client
 └── Refused        the service answered with a problem: `status`, `kind` and `detail`
     ├── Denied     401, 403: no valid key, or the key lacks the scope
@@ -10,11 +11,13 @@ ClientError
     └── Broken     the service failed, or another program answers at its address
 """
 
-from syndicated.errors import SyndicatedError
 
-
-class ClientError(SyndicatedError):
+class ClientError(Exception):
     """The base of the clients' errors."""
+
+
+class InputError(ClientError, ValueError):
+    """An argument is not what it must be. Nothing was sent."""
 
 
 class Unavailable(ClientError):

@@ -1,23 +1,22 @@
-"""Python clients of the service, blocking and asynchronous.
-
-Calls are retried safely, a default arm is played while the service is unavailable, and rewards are queued until they
-have arrived.
-"""
+"""The Python clients of a service: those of the distribution `syndicated-client`, which can be installed on its own."""
 
 from syndicated._extras import extra
 
 with extra("client", "the client"):
-    from syndicated.client._calls import Answer
-    from syndicated.client._drivers import AsyncClient, Client
-    from syndicated.client.errors import (
+    from syndicated_client import (
+        Answer,
+        AsyncClient,
         Broken,
+        Client,
         ClientError,
         Conflict,
         Denied,
+        InputError,
         Invalid,
         Missing,
         Refused,
         Unavailable,
+        join_body,
     )
 
 __all__ = [
@@ -28,8 +27,10 @@ __all__ = [
     "ClientError",
     "Conflict",
     "Denied",
+    "InputError",
     "Invalid",
     "Missing",
     "Refused",
     "Unavailable",
+    "join_body",
 ]

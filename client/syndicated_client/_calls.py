@@ -3,28 +3,32 @@
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import msgspec
-import numpy as np
 from msgspec import Struct
 
-from syndicated._validation import check_arms, check_count, check_number, shorten
-from syndicated.client._admin import AdminFlows
-from syndicated.client._flows import Flow, Request, backoff, bandit_path, decode, encode
-from syndicated.client.errors import Refused, Unavailable
-from syndicated.errors import InputError
-from syndicated.features import Arm
-from syndicated.features.binary import join_body
-from syndicated.types import Array
+from syndicated_client._admin import AdminFlows
+from syndicated_client._errors import InputError, Refused, Unavailable
+from syndicated_client._flows import Flow, Request, backoff, bandit_path, decode, encode
+from syndicated_client._tables import Array, Table, check_table, is_array, join_body
+from syndicated_client._validation import check_count, check_number, shorten
 
 MIN_BINARY_ARMS = 200  # a table of at least so many arms is sent as a binary body
 MAX_REFUSED = 100  # of which the client keeps the error
 
 log = logging.getLogger("syndicated.client")
 
-Arms = Sequence[str | Arm | Mapping[str, Any]] | Array
+
+class ArmWithId(Protocol):
+    """An arm as an object that JSON can carry, such as a dataclass."""
+
+    @property
+    def id(self) -> str: ...
+
+
+Arms = Sequence[str | ArmWithId | Mapping[str, Any]] | Array
 Context = Sequence[float] | Mapping[str, Any] | Array
 
 
@@ -203,7 +207,7 @@ class Flows(AdminFlows):
         return id_
 
 
-def _decide_request(bandit: str, head: Mapping[str, Any], table: Array | None) -> Request:
+def _decide_request(bandit: str, head: Mapping[str, Any], table: Table | None) -> Request:
     path = f"{bandit_path(bandit)}/decide"
     if table is None:
         return Request("POST", path, encode(head))
@@ -216,18 +220,18 @@ def _reward_request(item: QueuedReward) -> Request:
     return Request("POST", f"{bandit_path(item.bandit)}/reward", encode(body))
 
 
-def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Array | None, Sequence[str] | None]:
+def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Table | None, Sequence[str] | None]:
     """The arms for JSON, the table for a binary body, and the ids of the arms if they are known here."""
-    if ids is not None and not isinstance(arms, np.ndarray):
+    if ids is not None and not is_array(arms):
         raise InputError(f"ids need arms that are a table, an array of rows; got arms {shorten(arms)}")
     if arms is None:
         return None, None, None
-    if not isinstance(arms, np.ndarray):
+    if not is_array(arms):
         listed = [*arms]
         if not listed:
             raise InputError("arms must be a list of at least one arm; got []")
         return listed, None, [_arm_id(arm) for arm in listed]
-    table = check_arms(arms, arms.shape[-1] if arms.ndim else 0)
+    table = check_table(arms)
     names = [str(k) for k in range(len(table))] if ids is None else [*ids]
     if len(names) != len(table):
         raise InputError(f"ids must be one for each of {len(table)} rows; got {len(names)}")
@@ -236,8 +240,8 @@ def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Array | No
     return None if ids is None else names, table, names
 
 
-def _arm_id(arm: str | Arm | Mapping[str, Any]) -> str:
-    id_ = arm.id if isinstance(arm, Arm) else arm.get("id") if isinstance(arm, Mapping) else arm
+def _arm_id(arm: str | ArmWithId | Mapping[str, Any]) -> str:
+    id_ = arm if isinstance(arm, str) else arm.get("id") if isinstance(arm, Mapping) else getattr(arm, "id", None)
     if not isinstance(id_, str):
         raise InputError(f"an arm must be an id or have one; got {shorten(arm)}")
     return id_

@@ -13,10 +13,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 import httpx
 
-from syndicated.client._calls import Answer, Flows, QueuedReward
-from syndicated.client._flows import Flow, Outcome, Request
-from syndicated.client.errors import Refused
-from syndicated.errors import InputError
+from syndicated_client._calls import Answer, Flows, QueuedReward
+from syndicated_client._errors import InputError, Refused
+from syndicated_client._flows import Flow, Outcome, Request
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,11 +16,9 @@ from urllib.parse import quote
 
 import httpx
 import msgspec
-import numpy as np
 
-from syndicated._validation import check_count, check_number, shorten
-from syndicated.client.errors import BY_STATUS, Broken, Invalid, Unavailable
-from syndicated.errors import InputError
+from syndicated_client._errors import BY_STATUS, Broken, InputError, Invalid, Unavailable
+from syndicated_client._validation import check_count, check_number, shorten
 
 RETRY_STATUSES = (429, 502, 503, 504)  # the service, or a proxy in front of it, asks for another try
 UNSENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)  # the request has not arrived
@@ -143,7 +141,7 @@ def _check_finite(thing: Any, path: str) -> None:
 
 def to_builtins(thing: Any) -> Any:
     """NumPy's numbers and arrays as Python's own."""
-    if isinstance(thing, np.generic | np.ndarray):
+    if hasattr(thing, "tolist"):
         return thing.tolist()
     raise TypeError(f"got {shorten(thing)}")
 
