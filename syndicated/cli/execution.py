@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def add_size(command: argparse.ArgumentParser) -> None:
-    """How much is run, where, and where the results go."""
+    """Add the options for how much is run, where it is run, and where the results go."""
     command.add_argument(
         "--repeats", type=int, help="how many worlds (default: run 10, else the paper's, or the board's)"
     )

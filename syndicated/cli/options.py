@@ -1,4 +1,4 @@
-"""What commands share: the values of --set, and where tables are printed."""
+"""What commands share: reading --set, and the console for tables."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """--set options by what they set: the space, or an argument of the policy, the tuner or the environment."""
+    """The values of --set, by what they set: the space, or arguments of the policy, tuner or environment."""
     settings: dict[str, dict[str, Any]] = {"space": {}, "policy": {}, "tuner": {}, "environment": {}}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -35,7 +35,7 @@ def _value(text: str) -> Any:
 
 
 def console() -> "Console":
-    """Where tables are printed: as wide as the terminal, or wide enough for all of them in a file or a pipe."""
+    """The console for tables: as wide as the terminal, or wide enough for all tables in a file or a pipe."""
     with extra("experiments", "a table"):
         from rich.console import Console
     return Console(width=None if sys.stdout.isatty() else 140)

@@ -13,7 +13,9 @@ import syndicated
 from syndicated.cli import _parser
 from syndicated.cli.options import settings_of
 from syndicated.environments import ENVIRONMENTS
-from syndicated.experiments._results import CURVE_COLUMNS
+from syndicated.environments.movielens import FACTORS_VERSION
+from syndicated.experiments._results import CURVE_COLUMNS, MIN_REPEATS, RESAMPLES
+from syndicated.experiments._run import MAX_CURVE_ROUNDS
 from syndicated.experiments.scoreboard import _ratios
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -159,6 +161,14 @@ def test_make_scoreboard_copies_what_the_command_writes() -> None:
 def test_every_column_of_the_tidy_table_is_explained() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
     assert [column for column in (*CURVE_COLUMNS, *_ratios.REGRET_COLUMNS) if f"`{column}`" not in page] == []
+
+
+def test_the_docs_of_the_experiments_have_the_numbers_of_the_code() -> None:
+    page = " ".join((ROOT / "docs" / "experiments.md").read_text().split())
+    assert f"At most {MAX_CURVE_ROUNDS} rounds of a curve are kept" in page
+    assert f"a bootstrap of {RESAMPLES:,} resamples" in page
+    assert f"at least {MIN_REPEATS} repeats" in page
+    assert f"movielens-100k-ccd-{FACTORS_VERSION}-20.factors" in (ROOT / "docs" / "data.md").read_text()
 
 
 def test_imports_go_one_way_as_the_page_on_architecture_says() -> None:

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import dask
 import pytest
 from distributed import Client
@@ -26,7 +25,6 @@ from syndicated.experiments import Curve, Task, run, run_task
 from syndicated.experiments import _executors as executors
 
 PATIENCE = 600  # seconds after which what has hung fails; nothing here waits that long
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the cluster cannot import this file
 
 RUN = ["run", "--horizon", "60", "--repeats", "2", "--jobs", "2"]
 
@@ -38,13 +36,15 @@ class Cluster:
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     address: str = ""
 
-    def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, program: str, *arguments: str, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", f"distributed.cli.{program}", "--host", "127.0.0.1", *arguments]
-        self.processes.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # so that it can import this file
+        self.processes.append(subprocess.Popen(command, env=environment, stderr=stderr, text=True))
         return self.processes[-1]
 
     def start_scheduler(self) -> None:
-        scheduler = self.start("dask_scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0")
+        options = ["--port", "0", "--dashboard-address", "127.0.0.1:0"]
+        scheduler = self.start("dask_scheduler", *options, stderr=subprocess.PIPE)
         assert scheduler.stderr is not None
         ends = threading.Timer(PATIENCE, scheduler.kill)
         ends.start()

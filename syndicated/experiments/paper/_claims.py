@@ -15,7 +15,7 @@ Sections = Mapping[str, Sequence[Result]]
 
 
 class Verdict(StrEnum):
-    """What the evidence says of an order that the paper states."""
+    """Whether the evidence supports an order of methods that the paper states."""
 
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
@@ -38,7 +38,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, in our words; where; and how results of a section bear on it."""
+    """What the paper says, in our words; where it says so; and how results of a section are weighed as evidence."""
 
     number: str
     source: str
@@ -230,7 +230,7 @@ def outcome(evidence: Sequence[Evidence]) -> str:
 
 
 def weighed(sections: Sections) -> list[tuple[Claim, list[Evidence]]]:
-    """Every claim with the evidence there is."""
+    """Every claim with its evidence."""
     return [(claim, claim.weigh(sections.get(claim.section, []))) for claim in CLAIMS]
 
 

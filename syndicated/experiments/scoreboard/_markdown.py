@@ -1,4 +1,4 @@
-"""The scoreboard as one page of markdown: who stands where in every world, the bars, and how it was computed."""
+"""The scoreboard as one page of markdown: the ratios in every world, the bars, and how they were computed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ READING = f"""\
 
 
 def write_page(file: Path, worlds: Sequence[World], facts: Mapping[str, str]) -> None:
-    """Write the page; `facts` are lines of its last table, such as the time on the wall."""
+    """Write the page. `facts` are lines for its last table, such as the time that the command took."""
     write(file, page(worlds, facts))
 
 
@@ -64,7 +64,7 @@ def page(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
 
 
 def _warning(experiments: Sequence[Experiment]) -> str:
-    """That this is not the whole board, if so."""
+    """A warning if this is not the whole board."""
     if experiments == [each for group in BOARD.values() for each in group]:
         return ""
     return "**Not the whole board**: some worlds, tuners, repeats or rounds of it were left out or changed.\n"
@@ -84,7 +84,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1
 
 
 def columns(worlds: Sequence[World]) -> list[str]:
-    """The tuners of the board, ours and the best fixed first; the ablations have a table of their own."""
+    """The tuners of the board, our tuner and the best fixed one first; the ablations have a table of their own."""
     found = dict.fromkeys(label for world in worlds for label in world.regrets)
     first = [label for label in (OUR_TUNER, BEST_FIXED) if label in found]
     return first + [label for label in found if label not in (*first, BASE_TUNER, *ABLATIONS)]
@@ -158,7 +158,7 @@ def _share(ratio: Ratio | None) -> str:
 
 
 def settings(experiments: Sequence[Experiment]) -> str:
-    """What was played: a function of the experiments alone."""
+    """What was run; it depends on the experiments only, not on their results."""
     worlds = [[f"`{e.name}`", spec_text(e.environment), spec_text(e.policy), *_size(e)] for e in experiments]
     head = ["world", "environment", "policy", f"for {OUR_TUNER}", "delay", "rounds", "repeats", "seeds"]
     tuners = table(["label", "tuner", "where"], tuner_rows(experiments), texts=3)
@@ -178,7 +178,7 @@ def _size(e: Experiment) -> list[str]:
 
 
 def tuner_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
-    """What each label stands for, and where; fixed candidates share a line."""
+    """What each label stands for, and in which worlds; fixed candidates share a line."""
     where: dict[tuple[str, str], list[str]] = {}
     for e in experiments:
         fixed = candidates(e.tuners)
@@ -193,7 +193,7 @@ def tuner_rows(experiments: Sequence[Experiment]) -> list[list[str]]:
 
 
 def _places(names: Sequence[str], every: Sequence[str]) -> str:
-    """Some of the worlds, the shorter way."""
+    """Some of the worlds in words: by their names or, if that is shorter, by those of the others."""
     others = [name for name in every if name not in names]
     if len(others) >= len(names):
         return ", ".join(names)
@@ -201,7 +201,7 @@ def _places(names: Sequence[str], every: Sequence[str]) -> str:
 
 
 def _merged(fixed: Sequence[Spec]) -> Spec:
-    """One spec with the values of all of them on every axis."""
+    """One spec whose space has the values of all of them."""
     axes = fixed[0]["space"]
     return {"name": "Fixed", "space": {name: sorted({spec["space"][name][0] for spec in fixed}) for name in axes}}
 

@@ -50,14 +50,14 @@ class World:
     seconds: float
 
     def ratio(self, tuner: str, base: str = BASE_TUNER) -> Ratio | None:
-        """The tuner's mean regret over the base's, if both played and are not the same."""
+        """The tuner's mean regret divided by the other's; None if one of them did not play, or if they are the same."""
         pairs = _pairs([self], tuner, base)
         return ratio(pairs) if pairs else None
 
 
 @dataclass(frozen=True)
 class TunerRow:
-    """One tuner's line in one world."""
+    """One tuner's row in one world."""
 
     tuner: str
     mean: float
@@ -113,7 +113,7 @@ def _pairs(worlds: Iterable[World], tuner: str, base: str) -> list[tuple[Array, 
 
 
 def world_rows(world: World) -> list[TunerRow]:
-    """One line a tuner, the least mean regret first."""
+    """One row for each tuner, the least mean regret first."""
     return sorted((_tuner_row(world, tuner) for tuner in world.regrets), key=lambda each: each.mean)
 
 
@@ -136,7 +136,7 @@ Measured = list[tuple[str, float]]
 
 @dataclass(frozen=True)
 class Bar:
-    """What must be at most `most` wherever it is measured."""
+    """A requirement: what `measure` finds must be at most `most`, everywhere."""
 
     text: str
     most: float
@@ -145,8 +145,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of a bar: the largest that was measured, and where, nothing if it was not; too few repeats settle
-    no bar."""
+    """Whether a bar holds: the largest value that was measured, and where, or None if nothing was."""
 
     bar: Bar
     worst: tuple[str, float] | None
@@ -162,7 +161,7 @@ class Finding:
 
 
 def _in(worlds: Sequence[World], quantity: Callable[[Ratio], float], names: Sequence[str], base: str) -> Measured:
-    """A quantity of our ratio to the base's regret, in the worlds of these names, or in all."""
+    """A quantity of our tuner's ratio to the other's regret, in the worlds of these names, or in all."""
     found = ((each.experiment, each.ratio(OUR_TUNER, base)) for each in worlds)
     return [(e.title, quantity(r)) for e, r in found if r and (not names or e.name in names)]
 
@@ -193,7 +192,7 @@ BARS = [
 
 
 def findings(worlds: Sequence[World]) -> list[Finding]:
-    """Every bar with the worst that was measured."""
+    """Every bar with the largest value that was measured."""
     fewest = min(world.experiment.repeats for world in worlds)
     return [Finding(bar, max(bar.measure(worlds), key=lambda each: each[1], default=None), fewest) for bar in BARS]
 

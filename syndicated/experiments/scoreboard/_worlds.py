@@ -80,7 +80,7 @@ def _world(
     told: Mapping[str, Any] | None = None,
     delay: int = 0,
 ) -> Experiment:
-    """One of the paper's experiments with some of its world's and its policy's arguments changed."""
+    """One of the paper's experiments, with some arguments of its world and its policy changed."""
     paper = _PAPER[source]
     plays = {**paper.policy, **(policy or {})}
     ablations = ABLATIONS if name in ABLATED_WORLDS else {}
@@ -138,12 +138,12 @@ BOARD: dict[str, list[Experiment]] = {
 
 
 def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
-    """The fixed candidates among them, of which the best in hindsight is shown."""
+    """The fixed candidates among them. The board shows only the best of them in hindsight."""
     return {label: spec for label, spec in tuners.items() if spec["name"] == "Fixed" and label not in ABLATIONS}
 
 
 def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
-    """The board, or of it these worlds and these tuners with the one that all are compared with.
+    """The board, or only these worlds and these tuners, with the tuner that all are compared with.
 
     A tuner of another package is not on the board; it joins when it is named.
     """
@@ -158,7 +158,7 @@ def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[s
 
 
 def labels() -> list[str]:
-    """The tuners of the board; the fixed candidates stand as one."""
+    """The labels of the board; all fixed candidates share one."""
     every = next(iter(BOARD.values()))[0].tuners
     return [*(label for label in every if label not in candidates(every)), BEST_FIXED, *ABLATIONS]
 
@@ -178,7 +178,7 @@ def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
 
 
 def _joined(experiment: Experiment, guests: Collection[str]) -> Experiment:
-    """With guests, which play as ours does: the policy as it comes and its own space."""
+    """The experiment with guests too. Like our tuner, they play with the policy's defaults and its own space."""
     as_it_comes = {**experiment.policy, "intercept": True}
     specs = {name: {"name": name, **_told(experiment, name)} for name in guests}
     policies = {**experiment.policies, **dict.fromkeys(guests, as_it_comes)}
@@ -186,7 +186,7 @@ def _joined(experiment: Experiment, guests: Collection[str]) -> Experiment:
 
 
 def _told(experiment: Experiment, tuner: str) -> Spec:
-    """The range of rewards, where the board's tuners are told it and this one can be."""
+    """The range of rewards, if the board's tuners are told it here and this tuner takes it."""
     rewards = experiment.tuners[BASE_TUNER].get("rewards")
     takes = "rewards" in inspect.signature(TUNERS[tuner]).parameters
     return {"rewards": rewards} if rewards is not None and takes else {}
