@@ -50,6 +50,15 @@ def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:
     play(test, limits=Limits(requests_per_second=0.0001))  # so few that none is due again while this test runs
 
 
+def test_expectation_18_a_full_queue_is_refused(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        api.service.group_commit.limit = 0
+        reply = await api.call("POST", "/v1/bandits/b/decide", {})
+        assert (reply.status_code, reply.json()["type"]) == (503, "/docs#problem-overload")
+
+    play(test)
+
+
 def test_a_bucket_fills_again() -> None:
     clock = Clock()
     rate = RateLimit(0.5, clock)
