@@ -215,7 +215,7 @@ async def export(call: Call) -> Response:
             events = await call.service.admin.export(name, events[-1].seq, min(EXPORT_CHUNK, wanted)) if wanted else []
 
     if query.format == "parquet":
-        return StreamingResponse(parquet.write(chunks(), parquet.find()), media_type=PARQUET)
+        return StreamingResponse(parquet.parquet_file(chunks(), parquet.load_pyarrow()), media_type=PARQUET)
     return StreamingResponse(_json_lines(chunks()), media_type=JSON_LINES)
 
 

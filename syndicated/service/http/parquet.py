@@ -1,4 +1,4 @@
-"""The log as a Parquet file, for those who have pyarrow."""
+"""The log as a Parquet file; needs pyarrow."""
 
 import io
 from collections.abc import AsyncIterator, Sequence
@@ -12,15 +12,15 @@ from syndicated.errors import MissingExtraError
 from syndicated.service.core.log_lines import LogLine
 from syndicated.service.core.problems import Problem
 
-NUMBERS = ("at", "learn", "value", "propensity", "default")
-COUNTS = ("seq", "ref", "epoch", "version", "place", "count", "round")
-FLAGS = ("deferred", "explored", "agrees")
-TEXTS = ("bandit", "kind", "key", "subject", "outcome", "by", "arm")
-JSON = ("params", "choice", "top", "arms", "X", "context")  # as text
+NUMBER_FIELDS = ("at", "learn", "value", "propensity", "default")
+COUNT_FIELDS = ("seq", "ref", "epoch", "version", "place", "count", "round")
+FLAG_FIELDS = ("deferred", "explored", "agrees")
+TEXT_FIELDS = ("bandit", "kind", "key", "subject", "outcome", "by", "arm")
+JSON_FIELDS = ("params", "choice", "top", "arms", "X", "context")  # as JSON text
 
 
-def find() -> Any:
-    """pyarrow, or the problem that it is not there."""
+def load_pyarrow() -> Any:
+    """pyarrow; without it, a problem that names the extra."""
     try:
         with extra("parquet", "format=parquet"):
             import_module("pyarrow.parquet")
@@ -29,8 +29,8 @@ def find() -> Any:
         raise Problem(501, "not-installed", str(error)) from None
 
 
-async def write(chunks: AsyncIterator[Sequence[LogLine]], arrow: Any) -> AsyncIterator[bytes]:
-    """The file in parts, one group of rows for each chunk."""
+async def parquet_file(chunks: AsyncIterator[Sequence[LogLine]], arrow: Any) -> AsyncIterator[bytes]:
+    """The bytes of the file in parts, with a row group for each chunk."""
     schema, out = _schema(arrow), _Sink()
     with arrow.parquet.ParquetWriter(out, schema) as writer:
         async for lines in chunks:
@@ -41,10 +41,10 @@ async def write(chunks: AsyncIterator[Sequence[LogLine]], arrow: Any) -> AsyncIt
 
 def _schema(arrow: Any) -> Any:
     kinds = {
-        **dict.fromkeys(NUMBERS, arrow.float64()),
-        **dict.fromkeys(COUNTS, arrow.int64()),
-        **dict.fromkeys(FLAGS, arrow.bool_()),
-        **dict.fromkeys([*TEXTS, *JSON], arrow.string()),
+        **dict.fromkeys(NUMBER_FIELDS, arrow.float64()),
+        **dict.fromkeys(COUNT_FIELDS, arrow.int64()),
+        **dict.fromkeys(FLAG_FIELDS, arrow.bool_()),
+        **dict.fromkeys([*TEXT_FIELDS, *JSON_FIELDS], arrow.string()),
         "x": arrow.list_(arrow.float64()),
     }
     return arrow.schema([(name, kinds[name]) for name in LogLine.__struct_fields__])
@@ -53,15 +53,15 @@ def _schema(arrow: Any) -> Any:
 def _row(line: LogLine) -> dict[str, Any]:
     row = msgspec.structs.asdict(line)
     decided = line.epoch is not None
-    for name in (*FLAGS, "round"):
+    for name in (*FLAG_FIELDS, "round"):
         row[name] = row[name] if decided else None
-    for name in JSON:
+    for name in JSON_FIELDS:
         row[name] = msgspec.json.encode(row[name]).decode() if decided and row[name] is not None else None
     return row
 
 
 class _Sink(io.RawIOBase):
-    """A file of which what was written can be taken away; it still knows how long it is."""
+    """A file in memory that hands over what was written so far, and still knows its whole length."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -167,16 +167,16 @@ def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
         await learn(api, "b", 20, log="all")
         reply = await api.call("GET", "/v1/bandits/b/log?format=parquet")
         try:
-            arrow = parquet.find()
+            arrow = parquet.load_pyarrow()
         except Exception:
             assert (reply.status_code, reply.json()["type"]) == (501, "/docs#problem-not-installed")
             return
         table = arrow.parquet.read_table(arrow.BufferReader(reply.content)).to_pylist()
         for row, line in zip(table, await api.lines(), strict=True):
-            for name in parquet.JSON:
+            for name in parquet.JSON_FIELDS:
                 row[name] = None if row[name] is None else json.loads(row[name])
             kept = {name: value for name, value in row.items() if value is not None}
             assert {name: kept.get(name, line[name]) for name in line} == line
-            assert kept.keys() - line.keys() <= {"round", "params", "top", *parquet.FLAGS}
+            assert kept.keys() - line.keys() <= {"round", "params", "top", *parquet.FLAG_FIELDS}
 
     play(test)
