@@ -123,6 +123,7 @@ def _run_same_version(task: Task, key: str) -> Curve:
 def _result(future: Any, task: Task) -> Curve:
     """The curve. Dask computes it again elsewhere when a worker is lost, up to its `allowed-failures`."""
     from distributed.client import FutureCancelledError
+    from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
     try:
@@ -131,7 +132,7 @@ def _result(future: Any, task: Task) -> Curve:
         raise
     except KilledWorker as error:
         raise TaskError(f"{task} failed: {error.allowed_failures + 1} workers died of it or beside it") from None
-    except FutureCancelledError:
+    except (CommClosedError, FutureCancelledError):
         raise TaskError("the connection to the Dask scheduler was lost") from None
     except Exception as error:
         raise TaskError(f"{task} failed on the cluster: {type(error).__name__}: {error}") from error
