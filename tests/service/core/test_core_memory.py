@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.core_service import Harness, PlayCore
 
+from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.messages import DecideRequest
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
@@ -50,5 +51,21 @@ def test_a_history_keeps_its_size(play_core: PlayCore, monkeypatch: pytest.Monke
         rows = harness.service.state.bandit("b").history.rows()
         assert len(rows) <= 11
         assert len(set(np.diff(rows[:, 1]))) == 1
+
+    play_core(test)
+
+
+def test_what_is_imported_is_in_memory_as_it_is_in_the_log(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        await harness.reward((await harness.decide()).decision_id, 1.0)
+        lines = [to_line(event, "b") for event in await harness.service.admin.export("b", 0, 100)]
+        await harness.create("twin")
+        await harness.service.admin.import_log("", "twin", lines)
+        (event,) = await harness.service.admin.latest("twin", 1)
+        record = await harness.service.decisions.decision("twin", harness.service.decisions.ids.of(event.seq))
+        assert [about.kind for about in record.about] == ["reward"]
+        stored = await harness.service.read(lambda batch: batch.store.about([event.seq]))
+        assert record.about == stored[event.seq]
 
     play_core(test)
