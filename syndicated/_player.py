@@ -23,7 +23,10 @@ from syndicated.types import Arms, Array, Choice, Decision, Ints, Params
 
 NO_FEATURES: Array = np.empty((0, 0))
 NO_SCORES: Array = np.empty(0)
-NO_ROWS: Ints = np.empty(0, dtype=np.int64)
+ALL_ROWS, NO_ROWS = slice(None), slice(0)
+# What a policy is asked to score: points with theory filled in; the rows of the choice, of the points that the tuner
+# compares it with, and of the choice without exploration (if the decision is to be explained).
+AskedPoints = tuple[Sequence[Params], int, Ints | slice, int]
 
 
 class Proposal(NamedTuple):
@@ -51,23 +54,17 @@ class Proposal(NamedTuple):
 
 
 class PreparedPoints:
-    """Points as a policy scores them in a round: theory filled in, and with `greedy` each also without exploration."""
+    """Points with theory filled in as of a round, then the same without exploration, at `greedy_rows`."""
 
-    def __init__(self, policy: Policy, round_: int, points: Sequence[Params], *, greedy: bool = False) -> None:
+    def __init__(self, policy: Policy, round_: int, points: Sequence[Params]) -> None:
         self.round = round_
-        self.params: tuple[Params, ...] = tuple([policy.theory(round_, point) for point in points])
-        self.greedy_rows: list[int] = []
-        if greedy:
-            self._add_greedy(policy)
-
-    def _add_greedy(self, policy: Policy) -> None:
-        """Points that differ in their exploration only share one greedy twin."""
-        greedy = [{**params, **dict.fromkeys(policy.exploring, 0.0)} for params in self.params]
+        filled = [policy.theory(round_, point) for point in points]
+        greedy = [{**params, **dict.fromkeys(policy.exploring, 0.0)} for params in filled]
         keys = [tuple(sorted(params.items())) for params in greedy]
-        different = dict(zip(keys, greedy, strict=True))
-        rows = {key: len(self.params) + row for row, key in enumerate(different)}
+        different = dict(zip(keys, greedy, strict=True))  # points that differ in their exploration only share one
+        rows = {key: len(filled) + row for row, key in enumerate(different)}
+        self.params: tuple[Params, ...] = (*filled, *different.values())
         self.greedy_rows = [rows[key] for key in keys]
-        self.params = (*self.params, *different.values())
 
 
 class Player:
@@ -91,29 +88,40 @@ class Player:
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
         self._period = policy.period
         self._theory_ignores_round = all(policy.theory_ignores_round(point) for point in self.tuner.points)
+        self._one_point = len(self.tuner.points) == 1
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
-        self._forget()
+        self._prepared: PreparedPoints | None = None  # like the next, until something is learned
+        self._point_probabilities: list[float] | None = None
 
     def propose(self, arms: npt.ArrayLike, round_: int, last: Choice, *, explain: bool = False) -> Proposal:
         """The decision of a round, `last` being the choice before it. Changes nothing."""
         arms = self._check(arms)
         if round_ < self.warmup:
             return self._explore(arms, round_)
-        in_period = (round_ - self.warmup) % self._period
-        choice = last if in_period else self.tuner.choose(self.draws(round_))
-        return self.play(arms, round_, choice, explain=explain)
+        period, goes_on = divmod(round_ - self.warmup, self._period)
+        choice = last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
+        return self.play(arms, round_, choice, explain)
 
-    def play(self, arms: Arms, round_: int, choice: Choice, *, explain: bool = False) -> Proposal:
+    def play(self, arms: Arms, round_: int, choice: Choice, explain: bool = False) -> Proposal:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
-        points, row, rivals = self._points_for(round_, choice, explain)
-        scores = self._score(self.policy_of(choice), arms, points.params, round_)
-        played = self._best(arms, scores)
-        decision = self._decision(arms, round_, choice, points.params[row], int(played[row]), played[rivals])
+        policy, goes_on = self.policies[choice.slot], (round_ - self.warmup) % self._period > 0
+        if explain:
+            params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
+        else:
+            params, row, rivals, greedy_row = self._points_to_decide(policy, round_, choice)
+        scores, played = self._score(policy, arms, params, round_)
+        arm = int(played[row])
+        if arm < 0:
+            self._refuse(arms, policy, params[row])
+        if choice.candidate_probabilities:
+            choice = _with_agreeing(choice, played[rivals], arm)
+        propensity = 1.0 if goes_on or self._one_point or len(arms) == 1 else _shared_probability(choice)
+        decision = Decision(self.id, round_, arm, self._x(arms, arm), propensity, params[row], choice)
         if not explain:
             return Proposal(decision)
-        mine, bonus = scores[row], scores[row] - scores[points.greedy_rows[row]]
-        if (round_ - self.warmup) % self._period:
-            return Proposal(decision, [decision.arm], [1.0], mine, bonus)
+        mine, bonus = scores[row], scores[row] - scores[greedy_row]
+        if goes_on:
+            return Proposal(decision, [arm], [1.0], mine, bonus)
         known = choice.candidate_probabilities if len(choice.index) == 1 else ()
         likely = known or self._probabilities()
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
@@ -121,9 +129,9 @@ class Player:
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision; who calls this answers for it being a new one of this player's decisions."""
-        self._forget()
+        self._prepared = self._point_probabilities = None
         choice = decision.choice
-        for policy in self.policies if choice is None else [self.policy_of(choice)]:
+        for policy in self.policies if choice is None else [self.policies[choice.slot]]:
             policy.learn(decision.x, reward, decision.params)
         if choice is not None:
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
@@ -137,8 +145,8 @@ class Player:
         return self.policies[choice.slot]
 
     def draws(self, round_: int) -> Stream:
-        """What the tuner draws the choice of a round from."""
-        return Stream(self.seed, TUNER, self._period_of(round_))
+        """What the tuner draws the choice of a round after the warm-up from."""
+        return Stream(self.seed, TUNER, (round_ - self.warmup) // self._period)
 
     def parts(self) -> dict[str, Learner]:
         """Everything that learns, by the name that it has in a state."""
@@ -146,31 +154,29 @@ class Player:
 
     def restore(self, states: dict[str, dict[str, npt.NDArray[np.generic]]]) -> None:
         """Go on from the arrays of all `parts`."""
-        self._forget()
+        self._prepared = self._point_probabilities = None
         for name, part in self.parts().items():
             part.restore(states[name])
 
-    def _forget(self) -> None:
-        """Drop what was prepared from what had been learned."""
-        self._prepared: PreparedPoints | None = None
-        self._point_probabilities: list[float] = []
+    def _points_to_decide(self, policy: Policy, round_: int, choice: Choice) -> AskedPoints:
+        """The tuner's rivals to a choice, or the choice alone."""
+        rivals = self.tuner.rivals(choice)
+        if rivals:
+            return [policy.theory(round_, point) for point in rivals], choice.index[0], ALL_ROWS, -1
+        return [policy.theory(round_, choice.params)], 0, NO_ROWS, -1
 
-    def _points_for(self, round_: int, choice: Choice, explain: bool) -> tuple[PreparedPoints, int, Ints | slice]:
-        """The points to score, the row of the choice among them, and the rows of the tuner's rivals to it."""
-        policy = self.policy_of(choice)
-        if not explain:
-            rivals = self.tuner.rivals(choice)
-            points = PreparedPoints(policy, round_, rivals or (choice.params,))
-            return points, choice.index[0] if rivals else 0, slice(len(rivals))
-        goes_on = (round_ - self.warmup) % self._period > 0
+    def _points_to_explain(self, policy: Policy, round_: int, choice: Choice, goes_on: bool) -> AskedPoints:
+        """All points that could have been drawn, each also without exploration; of several copies the own one's."""
         if len(self.policies) > 1 or (goes_on and not choice.candidate_probabilities):
-            return PreparedPoints(policy, round_, (choice.params,), greedy=True), 0, NO_ROWS
-        return self._points_at(round_), *self._rows_of(choice)
+            points = PreparedPoints(policy, round_, (choice.params,))
+            return points.params, 0, NO_ROWS, points.greedy_rows[0]
+        points, (row, rivals) = self._points_at(round_), self._rows_of(choice)
+        return points.params, row, rivals, points.greedy_rows[row]
 
     def _points_at(self, round_: int) -> PreparedPoints:
         """All points of the tuner, each also without exploration, prepared until something is learned."""
         if self._prepared is None or not (self._theory_ignores_round or self._prepared.round == round_):
-            self._prepared = PreparedPoints(self.policies[0], round_, self.tuner.points, greedy=True)
+            self._prepared = PreparedPoints(self.policies[0], round_, self.tuner.points)
         return self._prepared
 
     def _rows_of(self, choice: Choice) -> tuple[int, Ints]:
@@ -184,7 +190,7 @@ class Player:
 
     def _probabilities(self) -> list[float]:
         """The probability of each of the tuner's points."""
-        if not self._point_probabilities:
+        if self._point_probabilities is None:
             axes = [axis.tolist() for axis in self.tuner.probabilities()]
             self._point_probabilities = [math.prod(drawn) for drawn in product(*axes)]
         return self._point_probabilities
@@ -195,28 +201,25 @@ class Player:
         return [points] if self.tuner.slots == 1 else [(point,) for point in points]
 
     def _arms_of_points(self, arms: Arms, round_: int) -> Ints:
-        played = []
+        arms_of_copies = []
         for policy, points in zip(self.policies, self._points_of_copies(), strict=True):
-            params = PreparedPoints(policy, round_, points).params
-            own = self._best(arms, self._score(policy, arms, params, round_))
-            if own.min() < 0:
-                self._refuse(arms, policy, params[int(own.argmin())])
-            played.append(own)
-        return np.concatenate(played)
+            params = [policy.theory(round_, point) for point in points]
+            _, played = self._score(policy, arms, params, round_)
+            if played.min() < 0:
+                self._refuse(arms, policy, params[int(played.argmin())])
+            arms_of_copies.append(played)
+        return np.concatenate(arms_of_copies)
 
-    def _score(self, policy: Policy, arms: Arms, points: Sequence[Params], round_: int) -> Array:
-        """The only place that asks a policy for scores: one draw serves all points of a period."""
-        return policy.scores(arms, points, Stream(self.seed, POLICY, self._period_of(round_)))
+    def _score(self, policy: Policy, arms: Arms, params: Sequence[Params], round_: int) -> tuple[Array, Ints]:
+        """The scores of all arms for each point, and the arm that each plays; -1 if there is none to be played.
 
-    def _best(self, arms: Arms, scores: Array) -> Ints:
-        """The arm that each row of scores plays; -1 if there is none to be played."""
+        This is the only place that asks a policy for scores. One draw serves all points and all rounds of a period.
+        """
+        period = max(0, round_ - self.warmup) // self._period  # the address of its draws
+        scores = policy.scores(arms, params, Stream(self.seed, POLICY, period))
         played = np.empty(len(scores), dtype=np.int64)
-        best(played, scores, self._features(arms))
-        return played
-
-    def _period_of(self, round_: int) -> int:
-        """The period of a round, which is the address of its draws."""
-        return max(0, round_ - self.warmup) // self._period
+        best(played, scores, arms if self.catalogue is None else NO_FEATURES)
+        return scores, played
 
     def _check(self, arms: npt.ArrayLike) -> Arms:
         if self.catalogue is None:
@@ -240,27 +243,24 @@ class Player:
         decision = Decision(self.id, round_, arm, self._x(arms, arm), 1 / K, params, None)
         return Proposal(decision, range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
 
-    def _decision(self, arms: Arms, round_: int, choice: Choice, params: Params, arm: int, rivals: Ints) -> Decision:
-        """The decision for an arm, given the arms of the rivals."""
-        if arm < 0:
-            self._refuse(arms, self.policy_of(choice), params)
-        p = choice.candidate_probabilities
-        if p and len(rivals) > 1:
-            agreeing = tuple((rivals == arm).nonzero()[0].tolist())
-            choice = Choice(choice.params, choice.index, choice.probability, choice.slot, p, agreeing)
-        propensity = self._propensity(round_, choice, len(arms))
-        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, choice)
-
-    def _propensity(self, round_: int, choice: Choice, K: int) -> float | None:
-        """The probability of the arm that a choice plays, where it is known without asking other points."""
-        goes_on = (round_ - self.warmup) % self._period > 0
-        if goes_on or K == 1 or len(self.tuner.points) == 1:
-            return 1.0
-        if choice.agreeing and len(choice.index) == 1:  # on one axis the candidates are all points
-            return min(1.0, sum([choice.candidate_probabilities[j] for j in choice.agreeing]))
-        return None
-
     def _refuse(self, arms: Arms, policy: Policy, params: Params) -> NoReturn:
         """Say why there is no arm to be played."""
         check_features(self._features(arms))
         raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {dict(params)}")
+
+
+def _with_agreeing(choice: Choice, rivals: Ints, arm: int) -> Choice:
+    """The choice, with the rivals that play the same arm if there are several."""
+    if len(rivals) < 2:
+        return choice
+    agreeing = tuple((rivals == arm).nonzero()[0].tolist())
+    return Choice(
+        choice.params, choice.index, choice.probability, choice.slot, choice.candidate_probabilities, agreeing
+    )
+
+
+def _shared_probability(choice: Choice) -> float | None:
+    """The probability of the arm that a choice plays, if all points were asked: on one axis they are the candidates."""
+    if choice.agreeing and len(choice.index) == 1:
+        return min(1.0, sum([choice.candidate_probabilities[j] for j in choice.agreeing]))
+    return None

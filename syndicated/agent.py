@@ -77,7 +77,7 @@ class Agent:
     def decide(self, arms: npt.ArrayLike) -> Decision:
         """Play one of K arms: the rows of a table of features, or numbers of the catalogue if there is one."""
         decision = self.player.propose(arms, self.round, self.choice).decision
-        self._open.add(decision.round)
+        self._open.add(self.round)
         self.advance(decision.choice)
         return decision
 
@@ -88,11 +88,12 @@ class Agent:
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision of this agent, once, whenever it comes."""
-        if not isinstance(decision, Decision) or decision.agent != self.id:
+        player = self.player
+        if not isinstance(decision, Decision) or decision.agent != player.id:
             raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
         if decision.round not in self._open:
             raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
-        self.player.learn(decision, check_number("a reward of this policy", reward, *self.policy.rewards))
+        player.learn(decision, check_number("a reward of this policy", reward, *self.policy.rewards))
         self._open.remove(decision.round)
 
     def state(self) -> bytes:

@@ -44,12 +44,6 @@ def factorise(
     return np.ascontiguousarray(W.T), np.ascontiguousarray(H.T)
 
 
-def rmse(ratings: Ints, W: Array, H: Array) -> float:
-    """The root of the mean squared error of w_u'h_i."""
-    predicted = np.einsum("ij,ij->i", W[ratings[:, 0]], H[ratings[:, 1]])
-    return float(np.sqrt(np.mean((ratings[:, 2] - predicted) ** 2)))
-
-
 def _grouped(owner: Ints, owners: int) -> tuple[Ints, Ints]:
     """The ratings in the order of their owners, and where each owner's begin."""
     order = np.argsort(owner, kind="stable")

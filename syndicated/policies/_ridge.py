@@ -91,7 +91,8 @@ class Ridge(Learner):
         self._refresh = max(1, min(REFRESH_ROUNDS, math.floor(fade)))
         self._catalogue = catalogue
         self._selected: dict[tuple[tuple[float, float, float], ...], Solutions] = {}
-        self._likeliest: int | None = None  # of all priors, until something is learned
+        self._likeliest: int | None = None  # of all priors; like the next, until something is learned
+        self._noise: tuple[int, float] | None = None  # of a row
         self.G = np.zeros((len(self._memories), self.size, self.size))
         self.b = np.zeros((len(self._memories), self.size))
         self.tallies = np.zeros((len(self.priors), 4))
@@ -112,12 +113,14 @@ class Ridge(Learner):
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
         self._selected.clear()
-        self._likeliest = None
+        self._likeliest = self._noise = None
 
     def noise(self, row: int) -> float:
         """The noise as this prior's one-step errors show it; 1 as long as there was none."""
-        errors, count = self.tallies[row, 0], self.tallies[row, 1]
-        return math.sqrt(errors / count) if errors > 0 else 1.0
+        if self._noise is None or self._noise[0] != row:
+            errors, count = self.tallies[row, 0], self.tallies[row, 1]
+            self._noise = row, math.sqrt(errors / count) if errors > 0 else 1.0
+        return self._noise[1]
 
     def likeliest(self, given: Params) -> int:
         """The row with the most evidence among those whose prior has the given values."""
@@ -137,7 +140,7 @@ class Ridge(Learner):
 
     def learn(self, x: Array, reward: float) -> None:
         self.count += 1
-        self._likeliest = None
+        self._likeliest = self._noise = None
         if self.squared.size:
             update_squares(self.squared, self._catalogue, self.stack, self._gammas, self._of_memory, x)
         update = learn_factors if self.factored else learn_inverses

@@ -114,10 +114,9 @@ class Consensus(Tuner):
         )
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
-        own = tuple(start + i for start, i in zip(self._starts, choice.index, strict=True))
-        agreeing, p = np.array(choice.agreeing or own), np.array(choice.candidate_probabilities)
+        agreeing = choice.agreeing or tuple(start + i for start, i in zip(self._starts, choice.index, strict=True))
         sums = self.gains, self.weights, self.spreads, self.seen
-        credit(*sums, self._ends, agreeing, p, reward, share)
+        credit(*sums, self._ends, np.array(agreeing), np.array(choice.candidate_probabilities), reward, share)
 
     def _candidate_probabilities(self) -> Array:
         sums = self.gains, self.weights, self.spreads, self.seen

@@ -336,7 +336,7 @@ CONSTRUCTORS: dict[str, Wrong] = {
         "points in natural units must be prepared before the first round; got {'boldness': 1.0}",
     ),
     "a policy without a space, and no tuner": Wrong(
-        lambda _: Agent(Policy(dim=2)), "Policy has no candidates of its own: the agent must be given a tuner"
+        lambda _: Agent(Policy(dim=2)), "Policy has no default candidates: the agent must be given a tuner"
     ),
     "sharing": Wrong(lambda _: Consensus(SPACE, sharing=1), "sharing must be True or False; got 1"),  # type: ignore[arg-type]
     "floor": Wrong(lambda _: Consensus(SPACE, floor=2.0), "floor must be between 0 and 1; got 2.0"),
