@@ -337,6 +337,7 @@ class GroupCommit:
                 # their turn in between; the batch comes at once, empty if nobody waits.
                 self._last_tick = -math.inf
                 self._wake.set()
+                await asyncio.sleep(0)  # an empty batch awaits nothing: connections must have their turn too
 
     def save_snapshots(self, batch: Batch, *, every: bool = False) -> None:
         """Within an exclusive request: save snapshots of what has changed since the last, or of everything."""
