@@ -24,7 +24,7 @@ test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --cov
 
 # The lowest versions that pyproject.toml allows, against what calls other packages most.
 test-lowest: .venv-lowest/installed

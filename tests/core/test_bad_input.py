@@ -1,19 +1,15 @@
 """Bad input: an error that says what must hold and what came, and nothing is changed. Every `raise` is reached."""
 
-import ast
 import contextlib
 import hashlib
 import math
 import re
-import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-import syndicated
 from syndicated import (
     OP,
     SGDTS,
@@ -32,7 +28,6 @@ from syndicated import (
     TwoLayer,
     Uniform,
 )
-from syndicated._agent_state import choice_from_json
 from syndicated._statefile import pack, unpack
 from syndicated.environments import ENVIRONMENTS, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
@@ -444,16 +439,6 @@ STATES: dict[str, Wrong] = {
         lambda a: a.restore(_without(a, "tuner/logw")), "a state of this agent has other arrays; got", StateError
     ),
 }
-TESTED_ABOVE: list[Callable[[Any], object]] = [
-    lambda a: a.learn(_played("LinUCB").decide(ARMS), 1.0),
-    lambda a: [a.learn(decision, 1.0) for decision in [a.decide(ARMS)] * 2],
-    lambda a: a.decide(1e200 * np.eye(3)),
-    lambda _: Agent(Broken(dim=3)).decide(ARMS),
-    lambda _: Agent(SGDTS(dim=3), Fixed(Space(alpha1=[1e308]))),
-    lambda _: Agent(LinUCB(dim=3), Fixed(Space(lam=[1e-300]))),
-    lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([2]),
-    lambda _: Agent(LinUCB(dim=3), catalogue=ARMS).decide([]),
-]
 
 
 @pytest.mark.parametrize("wrong", STATES.values(), ids=STATES)
@@ -463,49 +448,3 @@ def test_bad_states_are_refused_and_the_agent_is_unchanged(wrong: Wrong) -> None
     with pytest.raises(wrong.error, match=f"^{wrong.message}"):
         wrong.call(agent)
     assert agent.state() == before
-
-
-def _place(call: Callable[[Any], object], agent: Agent) -> tuple[str, int] | None:
-    """The file and line of the raise statement that a wrong call ends in."""
-    try:
-        call(agent)
-    except SyndicatedError as error:
-        frame = list(traceback.walk_tb(error.__traceback__))[-1]
-        return frame[0].f_code.co_filename, frame[1]
-    return None
-
-
-def _decide_large(size: float) -> Callable[[Any], object]:
-    return lambda agent: agent.decide(size * np.eye(3))
-
-
-APART = ("checks", "cli", "client", "datasets", "evaluate", "experiments", "features", "service", "store")
-
-
-def _raises() -> list[tuple[str, int, int]]:
-    """File, first line and line after every raise, but of the parts that have such tests of their own."""
-    found = []
-    package = Path(syndicated.__file__).parent
-    for file in package.rglob("*.py"):
-        apart = file.relative_to(package).parts[0] in APART or file.name in (
-            "movielens.py",
-            "registry.py",
-            "_extras.py",
-        )
-        if not apart:
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Raise) and "NotImplementedError" not in ast.unparse(node):
-                    found.append((str(file), node.lineno, (node.end_lineno or node.lineno) + 1))
-    return found
-
-
-def test_every_raise_is_reached() -> None:
-    calls = [wrong.call for table in (DECIDE, LEARN, CONSTRUCTORS, STATES) for wrong in table.values()]
-    calls += [lambda _: choice_from_json({})]
-    places = {_place(call, _played("LinUCB")) for call in calls + TESTED_ABOVE}
-    for size in LARGE:
-        places |= {_place(_decide_large(size), build()) for build in AGENTS.values()}
-    raises = _raises()
-    missed = [(file, *lines) for file, *lines in raises if places.isdisjoint((file, n) for n in range(*lines))]
-    assert len(raises) >= 25
-    assert not missed
