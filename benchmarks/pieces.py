@@ -1,4 +1,4 @@
-"""What stands around a round: opening a stream, saving a state."""
+"""The cost of what surrounds a round: opening a stream, saving a state."""
 
 import io
 from functools import partial

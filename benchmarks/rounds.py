@@ -21,8 +21,8 @@ from syndicated.types import Array
 
 LAMS = CANDIDATES["lam"]
 SPACE = Space(alpha=CANDIDATES["alpha"], lam=LAMS)
-MOST = 4.0  # what a round may cost, in floors
-TWICE = 2.0  # what one with the default tuner may cost, in rounds with Syndicated
+MAX_ROUND_COST = 4.0  # of a round, in floors
+MAX_DEFAULT_COST = 2.0  # of a round with the default tuner, in rounds with Syndicated
 
 
 class Kernels(Floor):
@@ -60,7 +60,7 @@ def against_the_floor(arms: int, dim: int, count: int, blocks: int) -> Section:
     rows = [
         ratio("the floor: plain compiled loops", "itself", floor, floor),
         ratio("our kernels alone", "the floor", kernels, floor),
-        ratio("decide + learn, intercept=False", "the floor", without, floor, at_most=MOST),
+        ratio("decide + learn, intercept=False", "the floor", without, floor, at_most=MAX_ROUND_COST),
         ratio("decide + learn, intercept=True", "the floor", with_, floor),
         ratio("decide + learn, intercept=False", "our kernels alone", without, kernels),
     ]
@@ -74,7 +74,7 @@ def with_the_default_tuner(count: int = 40, blocks: int = 150) -> Section:
         sides = {"Consensus": Agent(cls(dim=10), seed=1), "Syndicated": Agent(cls(dim=10), Syndicated(SPACE), seed=1)}
         rounds = rounds_of(Linear(), count)
         ours, theirs = interleave([partial(play, each, rounds) for each in sides.values()], blocks).T / count
-        rows.append(ratio(f"{cls.__name__}, Agent(policy)", "with Syndicated", ours, theirs, at_most=TWICE))
+        rows.append(ratio(f"{cls.__name__}, Agent(policy)", "with Syndicated", ours, theirs, at_most=MAX_DEFAULT_COST))
     return Section("One round with the default tuner, K=100, d=10", rows)
 
 

@@ -7,7 +7,7 @@ every assumption of the proposition holds, even without noise:
     exactly one of them is           0.0
     neither is                       0.6
 
-Whoever changes one hyper-parameter while the other is spread over its candidates pays for it. One EXP3 for each
+Changing one hyper-parameter while the other is spread over its candidates costs reward. One EXP3 for each
 hyper-parameter (Syndicated) therefore settles on 0.6, and its regret against the joint best grows in proportion to T.
 One EXP3 over the 25 pairs (TwoLayer) stays below its bound.
 """

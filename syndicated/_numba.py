@@ -1,4 +1,4 @@
-"""How a kernel is compiled: through Numba's cache, by one process at a time, and not without a word."""
+"""How a kernel is compiled: through Numba's cache, by one process at a time, announced by one line."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -128,7 +128,7 @@ class Player:
         return Proposal(decision, would.tolist(), likely, mine, bonus)
 
     def learn(self, decision: Decision, reward: float) -> None:
-        """Learn the reward of a decision; who calls this answers for it being a new one of this player's decisions."""
+        """Learn the reward of a decision. The caller makes sure that it is this player's, and has not been learned."""
         self._prepared = self._point_probabilities = None
         choice = decision.choice
         for policy in self.policies if choice is None else [self.policies[choice.slot]]:

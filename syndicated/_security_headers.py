@@ -1,4 +1,4 @@
-"""The content-security policies and headers of all HTML that this project makes: the one place where they stand."""
+"""The content-security policies and headers of all HTML that this project makes; nothing else defines any."""
 
 SERVICE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -1,4 +1,4 @@
-"""Checks of arguments. Public functions call them first; the code behind them trusts what it is given."""
+"""Checks of arguments. Public functions call them first; the code that they call trusts what it is given."""
 
 import math
 

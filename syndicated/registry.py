@@ -32,7 +32,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         self.group, self.base = group, base
         self.kind = base.__name__.lower()
         classes = [value for value in namespace.values() if isinstance(value, type) and issubclass(value, base)]
-        # What stands in one file with the base is there to be inherited from.
+        # Classes in the base's own file are there to be inherited from.
         named = {c.__name__: c for c in classes if c.__module__ != base.__module__}
         self.built_in: dict[str, type[T]] = dict(sorted(named.items()))
         self._loaded: dict[str, type[T]] = {}
@@ -45,7 +45,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The built-in names, and only then, for it takes a look at all installed packages, the others."""
+        """The built-in names first: the others need a search of all installed packages."""
         yield from self.built_in
         yield from self._plugins
 
@@ -81,7 +81,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
 
     @cached_property
     def _plugins(self) -> "dict[str, list[EntryPoint]]":
-        """The entry points whose name is not built in; those whose names are alike stand together."""
+        """The entry points whose name is not built in; those that `find` cannot tell apart are together."""
         taken, found = set(map(_plain, self.built_in)), dict[str, "list[EntryPoint]"]()
         for each in self._entry_points:
             if _plain(each.name) not in taken:

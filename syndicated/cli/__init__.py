@@ -14,7 +14,7 @@ COMMANDS = (
     ("list", "what is registered", "listing", "add_list"),
     ("run", "play any policy with any tuners in any environment", "experiments", "add_run"),
     ("reproduce", "the paper's experiments", "experiments", "add_reproduce"),
-    ("scoreboard", "every tuner in every kind of world, and who stands where", "experiments", "add_scoreboard"),
+    ("scoreboard", "every tuner in every kind of world, compared", "experiments", "add_scoreboard"),
     ("evaluate", "what a policy with other tuners would have earned, from a log", "evaluate", "add_evaluate"),
     ("data", "fetch a data set into the user's cache", "data", "add_data"),
     ("serve", "serve bandits over HTTP", "serve", "add_serve"),

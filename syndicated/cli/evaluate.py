@@ -12,23 +12,23 @@ from syndicated.registry import find
 from syndicated.tuners import TUNERS, Fixed
 
 
-def add_evaluate(judge: argparse.ArgumentParser) -> None:
-    judge.add_argument("log", type=Path, metavar="LOG", help="decisions and rewards as JSON lines")
-    judge.add_argument("--policy", default="LinUCB")
-    judge.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Consensus")
-    judge.add_argument(
+def add_evaluate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("log", type=Path, metavar="LOG", help="decisions and rewards as JSON lines")
+    command.add_argument("--policy", default="LinUCB")
+    command.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Consensus")
+    command.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE[,VALUE]",
         help="candidates of a hyper-parameter, or with a prefix policy. or tuner. an argument",
     )
-    judge.add_argument("--bandit", metavar="NAME", help="which, if the log has several")
-    judge.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
-    judge.add_argument("--acceptance", type=float, help="c (default: the least propensity of the log)")
-    judge.add_argument("--histories", type=int, default=5, help="of each target, each with its own seed (default 5)")
-    judge.add_argument("--seed", type=int, default=0, help="of the targets' first history (default 0)")
-    judge.set_defaults(command=_evaluate)
+    command.add_argument("--bandit", metavar="NAME", help="which, if the log has several")
+    command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
+    command.add_argument("--acceptance", type=float, help="c (default: the least propensity of the log)")
+    command.add_argument("--histories", type=int, default=5, help="of each target, each with its own seed (default 5)")
+    command.add_argument("--seed", type=int, default=0, help="of the targets' first history (default 0)")
+    command.set_defaults(command=_evaluate)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

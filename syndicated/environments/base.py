@@ -17,7 +17,7 @@ class Round:
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """A stream of rounds that depends on the seed alone: whoever plays it meets the same arms and noise."""
+    """A stream of rounds that depends on the seed alone: every agent that plays it meets the same arms and noise."""
 
     dim: int
     arms: int

@@ -157,9 +157,9 @@ def walk(log: Log, agent: Agent, c: float) -> Walk:
 
 
 def accept(player: Player, proposal: Proposal, X: Array, arm: int) -> Decision:
-    """The decision to play this arm, which has a chance: its choice is drawn among those that play it.
+    """The decision to play this arm, whose probability must not be 0: its choice is drawn among those that play it.
 
-    It is drawn anew until it does, which keeps the tuner's own distribution given the arm. An arm of chance pi takes
+    It is drawn again until it does, which keeps the tuner's own distribution given the arm. An arm of chance pi takes
     1/pi draws on average and is accepted with probability c pi/p: a round of the log costs c/p <= 1 draws.
     """
     decision = proposal.decision

@@ -88,8 +88,8 @@ def interval(values: Array) -> tuple[float, float]:
 def expanded(samples: Array, n: int) -> tuple[float, float]:
     """A 95% interval from resampled statistics of n values: percentiles, taken farther out for few values.
 
-    Plain percentiles are too narrow for few values. Expanded by sqrt(n/(n-1)) and Student's t for the normal, as
-    Hesterberg has it (*What teachers should know about the bootstrap*, The American Statistician 2015), they are not.
+    Plain percentiles are too narrow for few values. Expanded by sqrt(n/(n-1)) and Student's t for the normal, as in
+    Hesterberg (*What teachers should know about the bootstrap*, The American Statistician 2015), they are not.
     """
     tail = 100 * _special.ndtr(-math.sqrt(n / (n - 1)) * _special.stdtrit(n - 1, 0.975)) if n > 1 else 50.0
     low, high = np.percentile(samples, [tail, 100 - tail])

@@ -1,4 +1,4 @@
-"""Ridge regression under several priors at once, and what the policies that stand on it share."""
+"""Ridge regression under several priors at once, and what the policies that use it share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.types import Arms, Array, Ints, Params
 
-REFRESH_ROUNDS = 1000  # observations after which inverses and factors are computed anew from G, against drift
-MIN_PENALTY_LEFT = 0.5  # the share of the penalty that forgetting may leave before they are
-MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are computed anew at once
+REFRESH_ROUNDS = 1000  # observations after which inverses and factors are recomputed from G, against drift
+MIN_PENALTY_LEFT = 0.5  # the share of the penalty that forgetting may leave before they are recomputed
+MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are recomputed at once
 MIN_PENALTY_SHARE = 1e-14  # of the trace of G: a smaller penalty would be rounded away, and V might be singular
 NO_INTERCEPT_PENALTY = 1e200  # of an intercept that is not there
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
@@ -39,7 +39,7 @@ class Prior(NamedTuple):
 
     theta = V⁻¹ b,   V = lam I + Σ memory^(age) x x',   b = Σ memory^(age) x r
 
-    Forgetting takes lam along until V is computed anew, which is before half of it is gone.
+    Forgetting shrinks lam too. V is recomputed before half of lam is gone.
     """
 
     lam: float

@@ -118,7 +118,7 @@ class Postgres(SQL):
 
 
 def _parsed(address: str) -> dict[str, Any]:
-    """The parts of an address; what is wrong with it is not repeated, for it may hold a password."""
+    """The parts of an address; an error does not repeat it, because it may hold a password."""
     try:
         parts: dict[str, Any] = {"connect_timeout": 10, "tcp_user_timeout": 15_000, **conninfo_to_dict(address)}
     except psycopg.ProgrammingError:

@@ -75,7 +75,7 @@ class Tuner(Learner):
         )
 
     def _point(self, index: Sequence[int]) -> Params:
-        """What stands at these indices of the axes; the only point of a tuner that draws nothing."""
+        """The point with these indices on the axes; the only point of a tuner that draws nothing."""
         if not index:
             return self.points[0]
         return {name: value for axis, i in zip(self.axes(), index, strict=True) for name, value in axis[i].items()}
@@ -93,7 +93,7 @@ class Adaptive(Tuner):
     """A tuner that learns: its space, the horizon T, the warm-up T1 and the range of rewards.
 
     `warmup` is a number of rounds, or "T^2/3" or "T^4/7" as in Theorem 1. Rewards are rescaled so that `rewards`
-    becomes [0, 1]. One outside the range is extrapolated, not clipped, unless the tuner's own page says otherwise:
+    becomes [0, 1]. One outside the range is extrapolated, not clipped, unless the tuner's docstring says otherwise:
     the paper's experiments have such rewards (Gaussian noise), and its guarantees then no longer apply.
     """
 

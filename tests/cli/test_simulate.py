@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.live_service import LONG, PATIENT, Service, free_port, service
+from support.live_service import LONG_SECONDS, PATIENT, Service, free_port, service
 
 from syndicated.cli import main, simulate
 from syndicated_client import Client, _flows
@@ -119,7 +119,7 @@ def test_what_was_played_can_be_evaluated(server: Service, tmp_path: Path, capsy
     options = "--bandit judged --arms 4 --rounds 40 --log all --floor 0.5"
     assert _simulate(server, options) == _simulate(server, options) == 0
     headers = {"authorization": f"Bearer {server.key}"}
-    log = httpx.get(f"{server.url}/v1/bandits/judged/log", headers=headers, timeout=LONG)
+    log = httpx.get(f"{server.url}/v1/bandits/judged/log", headers=headers, timeout=LONG_SECONDS)
     assert json.loads(log.text.splitlines()[0])["count"] == 4
     (tmp_path / "log.jsonl").write_bytes(log.content)
     assert main(["evaluate", str(tmp_path / "log.jsonl"), "--tuner", "Theory"]) == 0

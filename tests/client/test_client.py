@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import httpx
 import numpy as np
 import pytest
-from support.live_service import LONG, PATIENT, Service, free_port, service
+from support.live_service import LONG_SECONDS, PATIENT, Service, free_port, service
 
 from syndicated.features import Arm
 from syndicated_client import (
@@ -400,7 +400,7 @@ def test_a_flush_does_not_wait_longer_than_told_for_a_reward_that_is_being_sent(
 
 
 def test_a_flush_without_time_still_sends_once(server: Service, bandit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_flows, "MIN_TIMEOUT", LONG)
+    monkeypatch.setattr(_flows, "MIN_TIMEOUT", LONG_SECONDS)
 
     async def run() -> None:
         async with AsyncClient(server.url, server.key, **PATIENT) as client:
@@ -434,7 +434,7 @@ def test_rewards_are_sent_in_the_background(make: Make, server: Service, bandit:
             answer = await client.decide(bandit, ARMS)
             line.arrived.clear()
             await client.reward(bandit, answer, value)
-            assert await asyncio.to_thread(line.arrived.wait, LONG)
+            assert await asyncio.to_thread(line.arrived.wait, LONG_SECONDS)
 
     play(lambda: make(line), scenario)
     assert rewards_of(server, bandit) == [1.0, 0.0]
@@ -448,7 +448,7 @@ def test_the_background_tries_again_by_itself(make: Make, server: Service, bandi
         line.arrived.clear()
         line.fates.extend(["away", problem(503, retry_after="7"), "away"])
         await client.reward(bandit, answer, 1.0)
-        assert await asyncio.to_thread(line.arrived.wait, LONG)
+        assert await asyncio.to_thread(line.arrived.wait, LONG_SECONDS)
         assert len(time_.pauses) == 3
         assert time_.pauses[1] == 7
 
@@ -517,7 +517,7 @@ async def main():
         await queued
 asyncio.run(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
     assert rewards_of(server, bandit) == [1.0]
 

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -61,6 +62,12 @@ def test_imports_go_one_way(file: Path) -> None:
     for name in _imported(file) - {"syndicated"}:  # the package's own name: its version
         other = _room(name.removeprefix("syndicated."))
         assert other == room or LEVELS[other] < LEVELS[room], f"{room} must not import {name}"
+
+
+def test_the_page_on_architecture_has_these_layers() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text().partition("## Imports go one way")[2]
+    lines = re.findall(r"^\d+\. (.+)$", page.partition("\n## ")[0], re.MULTILINE)
+    assert [set(re.findall(r"`([\w.]+)`", line)) for line in lines] == LAYERS[:-1]
 
 
 def test_only_the_command_line_imports_the_package_itself() -> None:

@@ -1,6 +1,5 @@
-"""What the documentation says is so: its links, names, command lines, imports, versions and printed numbers."""
+"""What the documentation says is so: its links, names, command lines, versions and printed numbers."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -137,6 +136,18 @@ def test_every_word_of_the_glossary_stands_in_its_file(row: str) -> None:
     assert plain in re.sub(r"[-_\s]", "", text)
 
 
+WHERE_TO_LOOK = (ROOT / "docs" / "architecture.md").read_text().partition("## Where to look")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("row", re.findall(r"^\| (.+ \| .+) \|$", WHERE_TO_LOOK, re.MULTILINE)[1:])
+def test_what_is_named_under_where_to_look_stands_in_its_file(row: str) -> None:
+    links = [ROOT / "docs" / link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", row)]
+    text = "".join(file.read_text() for file in links)
+    assert text
+    names = [name for dotted in re.findall(r"`([\w.]+)`", row) for name in dotted.split(".")]
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
 def test_every_make_target_exists() -> None:
     targets = {line.split()[1] for line in _shell_lines(PAGES) if line.startswith("make ")}
     assert {"demo", "test"} <= targets
@@ -169,26 +180,6 @@ def test_the_docs_of_the_experiments_have_the_numbers_of_the_code() -> None:
     assert f"a bootstrap of {RESAMPLES:,} resamples" in page
     assert f"at least {MIN_REPEATS} repeats" in page
     assert f"movielens-100k-ccd-{FACTORS_VERSION}-20.factors" in (ROOT / "docs" / "data.md").read_text()
-
-
-def test_imports_go_one_way_as_the_page_on_architecture_says() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    (line,) = re.findall(r"^types.* <- cli$", page, re.MULTILINE)
-    level = {name: i for i, names in enumerate(line.split(" <- ")) for name in names.split(", ")}
-    for file in (ROOT / "syndicated").rglob("*.py"):
-        module = file.relative_to(ROOT / "syndicated").with_suffix("").parts[0]
-        if not module.startswith("__"):
-            backwards = [other for other in _imports(file) - {module} if level[other] >= level[module]]
-            assert backwards == [], f"{file.name} imports {backwards}"
-
-
-def _imports(file: Path) -> set[str]:
-    """The parts of the package that a file imports; the package itself stands for its agent."""
-    nodes = list(ast.walk(ast.parse(file.read_text())))
-    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-    names = [f"{node.module}.{alias.name}" for node in froms for alias in node.names]
-    names += [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return {(name + ".agent").split(".")[1] for name in names if name.split(".")[0] == "syndicated"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

@@ -17,7 +17,7 @@ import dask
 import pytest
 from distributed import Client
 from numba.core.dispatcher import Dispatcher
-from support.experiments import NEVER_FITS, SMALL, timeless
+from support.experiments import FAILING_EXPERIMENT, SMALL, timeless
 
 from syndicated import InputError, TaskError
 from syndicated.cli import main
@@ -126,7 +126,7 @@ def test_a_failed_run_names_its_task_and_leaves_nothing_on_the_cluster(
     cluster: Cluster, client: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(TaskError, match=r"never, tuner .* \(seed .* must be between 0 and 1.*0 of 9 tasks are done"):
-        run(NEVER_FITS.tasks(), tmp_path, executors.dask(1, cluster.address))
+        run(FAILING_EXPERIMENT.tasks(), tmp_path, executors.dask(1, cluster.address))
     deadline = time.monotonic() + PATIENCE
     while client.run_on_scheduler(known_tasks):
         assert time.monotonic() < deadline

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.experiments import NEVER_FITS, SMALL, timeless
+from support.experiments import FAILING_EXPERIMENT, SMALL, timeless
 
 from syndicated import Agent, LinUCB, Space, TaskError, TwoLayer
 from syndicated.environments import Linear
@@ -150,7 +150,7 @@ def test_what_a_killed_writer_left_behind_does_no_harm(tmp_path: Path) -> None:
 @pytest.mark.parametrize("executor", [runner.serial, processes(2)], ids=["serial", "processes"])
 def test_an_error_names_its_task_and_keeps_what_was_done(tmp_path: Path, executor: runner.Executor) -> None:
     with pytest.raises(TaskError) as caught:
-        runner.run(NEVER_FITS.tasks(), tmp_path, executor)
+        runner.run(FAILING_EXPERIMENT.tasks(), tmp_path, executor)
     message = str(caught.value)
     assert "never, tuner" in message
     assert "(seed " in message

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from support.live_service import LONG
+from support.live_service import LONG_SECONDS
 
 
 class Browser:
@@ -60,7 +60,7 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._from], [], [], LONG)
+            ready, _, _ = select.select([self._from], [], [], LONG_SECONDS)
             assert ready, "the browser is silent"
             self._buffer += os.read(self._from, 2**16)
         message, _, self._buffer = self._buffer.partition(b"\0")

@@ -24,7 +24,7 @@ SMALL = Experiment(
     horizon=50,
     repeats=3,
 )
-NEVER_FITS = replace(
+FAILING_EXPERIMENT = replace(
     SMALL, name="never", policy={"name": "UCBGLM", "dim": 3}, environment={"name": "Linear", "dim": 3, "noise": 9}
 )
 ROUNDS = np.array([1.0, 50.0, 100.0])
@@ -65,7 +65,7 @@ def uniform(experiment: Experiment, label: str) -> list[Array]:
 
 
 def spread(experiment: Experiment) -> dict[str, list[float]]:
-    """Regrets of 10, 20, ... in the order of the tuners, alike in 6 repeats but for a small step."""
+    """Regrets of 10, 20, ... in the order of the tuners, the same in 6 repeats except for a small step."""
     return {label: [10.0 * (i + 1) + r for r in range(6)] for i, label in enumerate(experiment.tuners)}
 
 
@@ -74,7 +74,7 @@ def sections() -> dict[str, list[Result]]:
 
 
 def grid(best: float, theory: float, noise: float = 0.0) -> dict[str, list[float]]:
-    """Regret grows with the distance from the best alpha; with noise the whole grid is much alike."""
+    """Regret grows with the distance from the best alpha; with noise all of the grid is about the same."""
     finals = {f"alpha={a}": [10 + (noise or abs(a - best)) + noise * ((r + i) % 3) for r in range(6)]
               for i, a in enumerate(ALPHA_GRID)}  # fmt: skip
     return finals | {"Theory": [theory] * 6}

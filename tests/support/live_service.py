@@ -16,9 +16,9 @@ from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
 from syndicated.store import SQLite
 from syndicated_client._drivers import Options
 
-LONG = 300.0  # seconds: for whatever must end, on a busy machine too
+LONG_SECONDS = 300.0  # seconds: for whatever must end, on a busy machine too
 # For clients of tests that are not about time.
-PATIENT: Options = {"timeout": LONG, "patience": 2 * LONG}
+PATIENT: Options = {"timeout": LONG_SECONDS, "patience": 2 * LONG_SECONDS}
 
 
 class Service(uvicorn.Server):
@@ -50,7 +50,7 @@ def service(file: Path) -> Iterator[Service]:
     thread = threading.Thread(target=server.live)
     thread.start()
     try:
-        assert server.up.wait(LONG)
+        assert server.up.wait(LONG_SECONDS)
         yield server
     finally:
         server.should_exit = True

@@ -215,7 +215,7 @@ CLAIMS = [
 
 
 def outcome(evidence: Sequence[Evidence]) -> str:
-    """What became of a claim, in a sentence."""
+    """The verdicts on a claim, in a sentence."""
     counts, n = Counter(each.verdict for each in evidence), len(evidence)
     if not n:
         return "Not tested: this run has no panel for it."

@@ -1,4 +1,4 @@
-"""The whole paper on one page: every panel, every printed number, and what became of every claim.
+"""The whole paper on one page: every panel, every printed number, and the verdict on every claim.
 
 What the page says is computed here; how it is laid out is in `report.html`, a template that escapes all text. The page
 is one file: its figures are SVG inside it, it has no scripts, and it loads nothing.

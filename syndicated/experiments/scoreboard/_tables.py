@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_board(console: "Console", worlds: Sequence[World]) -> None:
-    """Every tuner's geometric mean over the worlds, and what became of the bars."""
+    """Every tuner's geometric mean over the worlds, and which bars are met."""
     table = empty_table(f"Mean regret as a multiple of {BASE_TUNER}'s, over {len(worlds)} worlds")
     table.add_column("tuner")
     for name in ("geometric mean", "95% interval", "verdict"):

@@ -1,8 +1,8 @@
 """One bandit of the service: its spec, its arms, its agent, and how the log's events change them.
 
 `propose` reads and changes nothing. Everything under "what changes a bandit" is called by `State.fold` alone, and uses
-only what stands in the event: no clock, no other draw. So whoever folds the same events in the same order has the same
-bandit, to the bit.
+only what is in the event: no clock, no other draw. So the same events, folded in the same order, give the same bandit,
+to the bit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

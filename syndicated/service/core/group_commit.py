@@ -107,7 +107,7 @@ class GroupCommit:
                 log.warning("the last snapshot could not be taken, the next start will replay: %s", error)
         except BaseException as error:
             # A bug, not the journal: `_serve` takes StoreErrors. The state may be half folded, so nothing is answered
-            # from it any more, and the health check tells whoever runs the process to start it again.
+            # from it any more, and the failing health check says that the process must be started again.
             log.exception("the service has stopped")
             self.failed = error
             self._resolve(self._queue, [_stopped() for _ in self._queue])
@@ -176,7 +176,7 @@ class GroupCommit:
             answers = await self._commit(requests)
             if self.store_error:
                 # This batch may only have read, and a full disk can be read: `ready` must not come back before a write
-                # has succeeded. If it fails, the answers are dropped: they would have told of a store that works.
+                # has succeeded. If it fails, the answers are dropped: they would say that the store works.
                 if self.counts["events"] == written:
                     await self._on_journal_thread(self._check_writable)
                 log.warning("the journal is back; it was away: %s", self.store_error)

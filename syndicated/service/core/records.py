@@ -36,7 +36,7 @@ class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=
 
 
 class TopArm(Struct, frozen=True, array_like=True, gc=False):
-    """Why an arm stood where it stood: the reward expected of it, its score, and the exploration in that score."""
+    """What ranked an arm: the reward expected of it, its score, and the exploration in that score."""
 
     arm: str
     predicted: float

@@ -1,4 +1,4 @@
-"""All that a service knows, as a fold over the log: whoever folds the same events has the same state, to the bit."""
+"""All that a service knows, as a fold over the log: the same events give the same state, to the bit."""
 
 import hashlib
 from collections import OrderedDict
@@ -49,7 +49,7 @@ class State:
     def follow(self, store: Store) -> bool:
         """Fold what the journal has after what is known; false if earlier events were erased or pruned meanwhile.
 
-        Then the state must be loaded anew: records in memory may hold what was erased, and events to fold may be gone,
+        Then the state must be loaded again: records in memory may hold what was erased, and events to fold may be gone,
         while the snapshots have all that was learned.
         """
         for event, about in store.after(self.seq):

@@ -44,7 +44,7 @@ class Windows:
                     yield partial(self._prune, id_=bandit.id)
 
     # Both take an id and not a bandit: what another process has appended is folded before they run, and may change the
-    # spec or make the state anew.
+    # spec or replace the state.
 
     def _close(self, batch: Batch, id_: int) -> None:
         """Close the windows that have passed: learn what was collected, or the default reward.

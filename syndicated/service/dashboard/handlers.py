@@ -51,7 +51,7 @@ log = logging.getLogger("syndicated")
 class Dashboard:
     """The pages of a service. `latency` gives the median and the 99th percentile of the latest decisions, in seconds.
 
-    What a page shows is read between two batches, on the service's thread; HTML is made of it on another one.
+    What a page shows is read between two batches, on the journal's thread; HTML is made of it on another one.
     """
 
     def __init__(self, gate: Gate, latency: Latency) -> None:

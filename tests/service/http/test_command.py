@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from support.api_service import ARMS, VECTOR
-from support.live_service import LONG
+from support.live_service import LONG_SECONDS
 
 from syndicated.cli import _parser, main, serve
 from syndicated.service.http import logs
@@ -54,16 +54,16 @@ def test_expectation_22_the_command_serves_drains_and_goes_on(command: Any, tmp_
     told = _announced(process, 5)
     key = told["admin key"].split()[0]
     base = told["API"].removesuffix("/v1")
-    with httpx.Client(base_url=base, headers={"authorization": f"Bearer {key}"}, timeout=LONG) as client:
+    with httpx.Client(base_url=base, headers={"authorization": f"Bearer {key}"}, timeout=LONG_SECONDS) as client:
         assert client.post("/v1/bandits", json={"name": "b", "spec": VECTOR}).status_code == 201
         decision = client.post("/v1/bandits/b/decide", json={"arms": ARMS, "event_id": "e"}).json()
         assert client.get("/readyz").status_code == 200
         second = command()
-        _, error = second.communicate(timeout=LONG)
+        _, error = second.communicate(timeout=LONG_SECONDS)
         assert second.returncode == 2
         assert re.fullmatch(r"syndicated: the journal .* must have one owner; it is in use by process \d+\n", error)
         process.send_signal(signal.SIGTERM)
-        _, error = process.communicate(timeout=LONG)
+        _, error = process.communicate(timeout=LONG_SECONDS)
         assert process.returncode == 0
     assert key not in error
     assert [json.loads(line)["level"] for line in error.splitlines()]
@@ -75,11 +75,11 @@ def test_expectation_22_the_command_serves_drains_and_goes_on(command: Any, tmp_
     for known in (key, "a-key-of-my-own-with-32-letters!"):
         headers = {"authorization": f"Bearer {known}"}
         again = httpx.post(
-            f"{base}/v1/bandits/b/decide", json={"arms": ARMS, "event_id": "e"}, headers=headers, timeout=LONG
+            f"{base}/v1/bandits/b/decide", json={"arms": ARMS, "event_id": "e"}, headers=headers, timeout=LONG_SECONDS
         )
         assert again.json() == decision | {"repeated": True}
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=LONG)
+    _, error = process.communicate(timeout=LONG_SECONDS)
     assert (process.returncode, error) == (0, "")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from support.api_service import VECTOR, Api, Clock
-from support.live_service import LONG
+from support.live_service import LONG_SECONDS
 from support.live_service import service as running
 
 from syndicated.service import Limits
@@ -72,7 +72,7 @@ def test_a_bucket_fills_again() -> None:
 
 def _answer(port: int, parts: Iterable[bytes]) -> bytes:
     """The first bytes of an answer to what is sent until there is one."""
-    with socket.create_connection(("127.0.0.1", port), timeout=LONG) as caller:
+    with socket.create_connection(("127.0.0.1", port), timeout=LONG_SECONDS) as caller:
         with suppress(BrokenPipeError, ConnectionResetError):
             for part in parts:
                 caller.sendall(part)
@@ -80,7 +80,7 @@ def _answer(port: int, parts: Iterable[bytes]) -> bytes:
 
 
 def _calling(server: Any) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=LONG)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=LONG_SECONDS)
 
 
 def test_headers_are_limited(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_headers_are_limited(tmp_path: Path) -> None:
         assert _answer(port, [b"no HTTP\r\n\r\n"]) == b"HTTP/1.1 400"
         headers = {"authorization": f"Bearer {server.key}"}
         large = {"name": "b", "spec": VECTOR | {"policy": {"name": "x" * 200_000}}}
-        with httpx.Client(base_url=server.url, headers=headers, timeout=LONG) as client:
+        with httpx.Client(base_url=server.url, headers=headers, timeout=LONG_SECONDS) as client:
             assert [client.post("/v1/bandits", json=large).status_code for _ in range(2)] == [422, 422]
 
 
@@ -187,4 +187,4 @@ def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
         parts = itertools.chain([b"GET /healthz HTTP/1.1\r\nname: "], itertools.repeat(b"x" * 10_000, 1000))
         with suppress(ConnectionResetError):
             assert _answer(int(server.url.rpartition(":")[2]), parts) == b"HTTP/1.1 431"
-        assert httpx.get(f"{server.url}/healthz", timeout=LONG).status_code == 200
+        assert httpx.get(f"{server.url}/healthz", timeout=LONG_SECONDS).status_code == 200
