@@ -49,6 +49,10 @@ class Agent:
         catalogue: npt.ArrayLike | None = None,
         id: str | None = None,
     ) -> None:
+        if not isinstance(policy, Policy):
+            raise InputError(f"policy must be a policy such as LinUCB(dim=3); got {shorten(policy)}")
+        if not isinstance(tuner, Tuner | None):
+            raise InputError(f"tuner must be a tuner such as Consensus(Space(alpha=[0.1, 1])); got {shorten(tuner)}")
         seed = check_count("seed", seed, low=0)
         self.player = Player(policy, tuner or Consensus(policy.space), seed, catalogue, id or secrets.token_hex(8))
         self.round = 0

@@ -1,6 +1,7 @@
 """The command line."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -86,6 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe, such as head, had enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it when it ends
+        return 141
     except (SyndicatedError, OSError) as error:
         print(f"syndicated: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -14,7 +14,7 @@ from syndicated.tuners import TUNERS, Fixed
 
 def add_evaluate(command: argparse.ArgumentParser) -> None:
     command.add_argument("log", type=Path, metavar="LOG", help="decisions and rewards as JSON lines")
-    command.add_argument("--policy", default="LinUCB")
+    command.add_argument("--policy", default="LinUCB", help="default LinUCB; `syndicated list` names all")
     command.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Consensus")
     command.add_argument(
         "--set",
@@ -25,7 +25,11 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--bandit", metavar="NAME", help="which, if the log has several")
     command.add_argument("--confidence", type=float, default=0.95, help="of the intervals (default 0.95)")
-    command.add_argument("--acceptance", type=float, help="c (default: the least propensity of the log)")
+    command.add_argument(
+        "--acceptance",
+        type=float,
+        help="how readily rounds are accepted, the factor c of docs/evaluate.md (default: the log's least propensity)",
+    )
     command.add_argument("--histories", type=int, default=5, help="of each target, each with its own seed (default 5)")
     command.add_argument("--seed", type=int, default=0, help="of the targets' first history (default 0)")
     command.set_defaults(command=_evaluate)

@@ -24,9 +24,9 @@ from syndicated.tuners import TUNERS, Consensus, Fixed
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--policy", default="LinUCB")
+    command.add_argument("--policy", default="LinUCB", help="default LinUCB; `syndicated list` names all")
     command.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Syndicated")
-    command.add_argument("--environment", default="Linear")
+    command.add_argument("--environment", default="Linear", help="default Linear")
     command.add_argument(
         "--set",
         action="append",

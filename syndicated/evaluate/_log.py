@@ -9,7 +9,6 @@ about the other arms and are left out. Other keys and other lines are ignored.
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -107,7 +106,8 @@ def _decision(line: dict[str, Any]) -> Logged | str:
     """The decision without its reward; or the name of the count in `Log` if it is left out."""
     if line.get("X") is None:
         return "featureless"
-    logged = Logged(line["X"], line.get("place", -1), line.get("propensity", math.nan), 0.0)
+    line = {"place": None, "propensity": None, **line}  # what is missing is refused as null is
+    logged = Logged(line["X"], line["place"], line["propensity"], 0.0)
     forced = line.get("by") in BY_OTHERS and logged.propensity == 1.0 and len(logged.X) > 1
     return "forced" if forced else logged
 

@@ -1,5 +1,8 @@
 """The command line: what it shows, what it writes, and one clear line for every mistake."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,6 +156,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pyt
     (tmp_path / "file").write_text("")
     assert main(["run", "--out", str(tmp_path / "file"), *SMALL]) == 2
     assert "Not a directory" in capsys.readouterr().err
+
+
+def test_a_pipe_that_nobody_reads_any_more_ends_a_command_without_a_word() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run([sys.executable, "-m", "syndicated", "list"], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 def test_help_teaches_by_example(capsys: pytest.CaptureFixture[str]) -> None:

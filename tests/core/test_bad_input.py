@@ -269,6 +269,15 @@ CONSTRUCTORS: dict[str, Wrong] = {
     "axis number": Wrong(lambda _: Space(alpha=1.0), "axis 'alpha' must be a list of numbers; got 1.0"),  # type: ignore[arg-type]
     "axis text": Wrong(lambda _: Space(alpha="12"), "axis 'alpha' must be a list of numbers; got '12'"),  # type: ignore[arg-type]
     "unknown axis": Wrong(lambda _: SPACE.only("alpha", "eta"), "the space has the axes alpha, lam; got 'eta'"),
+    # agents
+    "a policy's class": Wrong(
+        lambda _: Agent(LinUCB),  # type: ignore[arg-type]
+        r"policy must be a policy such as LinUCB\(dim=3\); got <class .+LinUCB'>",
+    ),
+    "a tuner's name": Wrong(
+        lambda _: Agent(LinUCB(dim=2), "Consensus"),  # type: ignore[arg-type]
+        r"tuner must be a tuner such as Consensus\(Space\(alpha=\[0.1, 1\]\)\); got 'Consensus'",
+    ),
     # policies
     "dim 0": Wrong(lambda _: LinUCB(dim=0), "dim must be a whole number of at least 1; got 0"),
     "dim 2.5": Wrong(lambda _: LinUCB(dim=2.5), "dim must be a whole number of at least 1; got 2.5"),  # type: ignore[arg-type]

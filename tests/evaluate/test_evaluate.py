@@ -384,6 +384,14 @@ BAD_LOGS: dict[str, tuple[Any, str]] = {
     "propensity 0": (_with(0, propensity=0), WHERE + "propensity must be between 1e-12 and 1; got 0.0"),
     "propensity 2": (_with(0, propensity=2), WHERE + "propensity must be between 1e-12 and 1; got 2.0"),
     "no propensity": (_with(0, propensity=None), WHERE + "propensity must be a number; got None"),
+    "a missing propensity": (
+        [{key: value for key, value in line.items() if key != "propensity"} for line in _lines(SMALL)],
+        WHERE + "propensity must be a number; got None",
+    ),
+    "a missing place": (
+        [{key: value for key, value in line.items() if key != "place"} for line in _lines(SMALL)],
+        WHERE + "place must be a whole number of at least 0; got None",
+    ),
     "flat X": (_with(0, X=[1, 2]), WHERE + "the arms must have shape (K, 1) with K >= 1; got shape (2,)"),
     "ragged X": (_with(0, X=[[1], [1, 2]]), WHERE + "the arms must be a table of numbers, one row an arm; got "),
     "empty X": (_with(0, X=[[]]), WHERE + "the arms must have shape (K, 1) with K >= 1; got shape (1, 0)"),

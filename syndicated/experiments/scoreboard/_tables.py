@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from syndicated.experiments._tables import empty_table
 from syndicated.experiments.scoreboard._ratios import World, findings, overall
-from syndicated.experiments.scoreboard._worlds import BASE_TUNER
+from syndicated.experiments.scoreboard._worlds import BASE_TUNER, OUR_TUNER
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +22,7 @@ def print_board(console: "Console", worlds: Sequence[World]) -> None:
         if ratio and tuner != BASE_TUNER:
             table.add_row(tuner, f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", ratio.verdict)
     console.print(table)
+    console.print(f"What is asked of {OUR_TUNER}:")
     for found in findings(worlds):
         worst = f", {found.worst[1]:.3f} in {found.worst[0]}" if found.worst else ""
         console.print(f"{found.bar.text}: at most {found.bar.most:g}{worst}: {found.verdict}", highlight=False)
