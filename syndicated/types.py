@@ -42,7 +42,8 @@ class Choice:
 class Decision:
     """One decision, with everything that its reward needs whenever it comes.
 
-    `params` are the hyper-parameters in use: the choice, filled up by theory. `choice` is None in the warm-up.
+    `arm` is the arm's place among those that were given, also with a catalogue, and `x` has its features. `params` are
+    the hyper-parameters in use: the choice, filled up by theory. `choice` is None in the warm-up.
     `propensity` is the probability of the arm, given the policy's own random draw and a choice that was made before
     this round. It is None where other draws of the tuner might have played the same arm and were not asked.
     """

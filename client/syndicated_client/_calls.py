@@ -226,6 +226,8 @@ def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Table | No
         raise InputError(f"ids need arms that are a table, an array of rows; got arms {shorten(arms)}")
     if arms is None:
         return None, None, None
+    if isinstance(arms, str):  # its letters would be taken for arms
+        raise InputError(f"arms must be a list of arms; got {shorten(arms)}")
     if not is_array(arms):
         listed = [*arms]
         if not listed:

@@ -105,9 +105,13 @@ def serial(tasks: Sequence[Task]) -> Generator[tuple[Task, Curve], None, None]:
 
 
 def run(
-    tasks: Sequence[Task], folder: Path, executor: Executor = serial, done: Callable[[Task], None] = lambda task: None
+    tasks: Sequence[Task],
+    folder: str | Path,
+    executor: Executor = serial,
+    done: Callable[[Task], None] = lambda task: None,
 ) -> list[Curve]:
     """The curve of every task, computed by the executor unless the folder has it; `done` is called with each."""
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     missing = []
     for task in tasks:
@@ -130,7 +134,7 @@ def run(
 
 def run_experiments(
     experiments: Sequence[Experiment],
-    folder: Path,
+    folder: str | Path,
     executor: Executor = serial,
     done: Callable[[Task], None] = lambda task: None,
 ) -> list[Run]:

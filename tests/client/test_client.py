@@ -758,6 +758,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 BAD_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("decide", ("",), {}, "a name or id must be a text that fits into a path; got ''"),
     ("decide", ("b", []), {}, "arms must be a list of at least one arm; got []"),
+    ("decide", ("b", "news"), {}, "arms must be a list of arms; got 'news'"),
     ("decide", ("b", [{"x": [1.0]}]), {}, "an arm must be an id or have one; got {'x': [1.0]}"),
     ("decide", ("b", [7]), {}, "an arm must be an id or have one; got 7"),
     ("decide", ("b", ["a"]), {"ids": ["a"]}, "ids need arms that are a table, an array of rows; got arms ['a']"),
