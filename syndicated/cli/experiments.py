@@ -95,6 +95,9 @@ def _reproduce(options: argparse.Namespace) -> None:
         print_results(console(), own)
         if name == "table1":
             print_published(console(), own)
+            papers, ours = wanted[name][0].horizon, own[0].experiment.horizon
+            if ours != papers:
+                print(f"Do not compare: the paper's numbers are after {papers:,} rounds, ours after {ours:,}.")
         save_and_print(options, name, draw_grid(own) if name == "table1" else draw_regret(own))
     if options.what == "all":
         file = options.out / "report.html"

@@ -70,6 +70,7 @@ def test_reproduce_runs_every_experiment_of_the_paper(
     shown = capsys.readouterr().out
     assert "regret after 20 rounds, 2 repeats" in shown
     assert ("357.21 (188.72)" in shown) == (what == "table1")
+    assert ("the paper's numbers are after 10,000 rounds, ours after 20." in shown) == (what == "table1")
     assert (tmp_path / f"{what}.svg").exists()
 
 
