@@ -1,11 +1,12 @@
-"""The state of an agent as the content of a file: what its parts have learned, its round, its last choice.
+"""What comes back to an agent from outside: its state as the content of a file, and decisions as JSON.
 
-A state says whose it is: the policy, the tuner, the seed and the catalogue of the agent that wrote it. It comes from
-outside, so everything in it is checked before the first part of an agent is changed.
+A state has what the parts have learned, the round and the last choice. It says whose it is: the policy, the tuner, the
+seed and the catalogue of the agent that wrote it. Everything is checked before the first part of an agent is changed.
 """
 
 import hashlib
 import json
+import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -15,20 +16,14 @@ import numpy.typing as npt
 from syndicated._learner import within
 from syndicated._player import Player
 from syndicated._statefile import Arrays, pack, unpack
-from syndicated._validation import check_count, shorten
+from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError, StateError
-from syndicated.spec import spec_of
-from syndicated.types import Choice
+from syndicated.policies import POLICIES, Policy
+from syndicated.spec import build, spec_of
+from syndicated.tuners import TUNERS, Tuner
+from syndicated.types import CHOICE_KEYS, Choice, Decision
 
-# The keys of a choice in a state, which stay as they are, and the fields of Choice that they stand for.
-CHOICE_KEYS = {
-    "params": "params",
-    "index": "index",
-    "probability": "probability",
-    "slot": "slot",
-    "odds": "candidate_probabilities",
-    "allies": "agreeing",
-}
+DECISION_KEYS = {"agent", "round", "arm", "x", "propensity", "params", "choice"}
 
 
 class Progress(NamedTuple):
@@ -41,7 +36,7 @@ class Progress(NamedTuple):
 
 def pack_agent(player: Player, round_: int, choice: Choice, opened: Collection[int]) -> bytes:
     """The state of an agent."""
-    head = {"spec": _spec(player), "id": player.id, "round": round_, "choice": _choice_to_json(choice)}
+    head = {"spec": _spec(player), "id": player.id, "round": round_, "choice": choice.as_dict()}
     return pack(head, {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)})
 
 
@@ -63,8 +58,54 @@ def unpack_agent(player: Player, data: bytes) -> Progress:
     return Progress(round_, choice, set(opened.tolist()))
 
 
-def _choice_to_json(choice: Choice) -> dict[str, Any]:
-    return {key: getattr(choice, name) for key, name in CHOICE_KEYS.items()}
+def parts_in(data: bytes) -> tuple[Policy, Tuner, int]:
+    """The policy, the tuner and the seed of the agent that wrote a state."""
+    spec: Any = unpack(data)[0].get("spec")
+    try:
+        parts = build(POLICIES, spec["policy"]), build(TUNERS, spec["tuner"])
+        return *parts, check_count("the seed of a state", spec["seed"], low=0)
+    except (InputError, KeyError, TypeError, ValueError) as error:
+        raise StateError(f"a state must name a policy, a tuner and a seed; {shorten(spec)} gave {error}") from None
+
+
+def decision_from_json(player: Player, round_: int, text: str | bytes) -> Decision:
+    """The decision that `Decision.to_json` wrote, made by this player before this round."""
+    try:
+        given = json.loads(text)
+    except (TypeError, ValueError):
+        given = None
+    if not isinstance(given, dict) or given.keys() != DECISION_KEYS:
+        raise InputError(f"a decision must be what to_json gave; got {shorten(text)}")
+    if given["agent"] != player.id:
+        raise InputError(f"a decision must be of this agent, {player.id}; got one of {shorten(given['agent'])}")
+    made = check_count("the round of a decision", given["round"], low=0)
+    if made >= round_:
+        raise InputError(f"the round of a decision must be before the agent's, {round_}; got {made}")
+    arm = check_count("the arm of a decision", given["arm"], low=0)
+    x = check_arms([given["x"]], player.policies[0].dim)
+    check_features(x)
+    params = given["params"]
+    if not isinstance(params, dict):
+        raise InputError(f"the params of a decision must be an object; got {shorten(params)}")
+    player.policies[0].check(params)
+    propensity = given["propensity"]
+    if propensity is not None:
+        propensity = check_number("the propensity of a decision", propensity, 0.0, 1.0)
+    return Decision(player.id, made, arm, x[0], propensity, params, _drawn(player, made, given["choice"]))
+
+
+def _drawn(player: Player, round_: int, given: Any) -> Choice | None:
+    """The choice of a decision in JSON, where a probability that is not known is null."""
+    if round_ < player.warmup:
+        if given is not None:
+            raise InputError(f"a decision of the warm-up has no choice; got {shorten(given)}")
+        return None
+    if isinstance(given, dict) and isinstance(given.get("probability"), list):
+        given = {**given, "probability": [math.nan if p is None else p for p in given["probability"]]}
+    choice = choice_from_json(given)
+    if not player.tuner.could_draw(choice):
+        raise InputError(f"the choice of a decision must be one that the tuner can make; got {shorten(given)}")
+    return choice
 
 
 def choice_from_json(given: Any) -> Choice:
@@ -76,7 +117,7 @@ def choice_from_json(given: Any) -> Choice:
         values = [given[name]] if name == "slot" else given[name]
         right = right and isinstance(values, list) and all(type(value) in kinds for value in values)
     if not right or not all(type(value) in number for value in given["params"].values()):
-        raise InputError(f"the choice of a state must be what a tuner drew; got {shorten(given)}")
+        raise InputError(f"a choice must be what a tuner drew; got {shorten(given)}")
     drawn: dict[str, Any] = {CHOICE_KEYS[key]: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
     return Choice(**drawn)
 

@@ -7,16 +7,19 @@ learn(decision, reward)       at any later time, in any order: the policy and th
 
 import secrets
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
-from syndicated._agent_state import pack_agent, unpack_agent
+from syndicated import _files
+from syndicated._agent_state import decision_from_json, pack_agent, parts_in, unpack_agent
 from syndicated._player import Player
 from syndicated._validation import check_count, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.policies import POLICIES, Policy
-from syndicated.spec import build, complete
+from syndicated.spec import build, complete, text_of
 from syndicated.tuners import TUNERS, Consensus, Tuner
 from syndicated.types import Choice, Decision
 
@@ -58,6 +61,10 @@ class Agent:
         self.round = 0
         self.choice = Choice({})
         self._open: set[int] = set()
+
+    def __repr__(self) -> str:
+        parts = f"{text_of(self.policy)}, {text_of(self.tuner)}, seed={self.player.seed}"
+        return f"<Agent({parts}): round {self.round}, {self.open} open>"
 
     @property
     def id(self) -> str:
@@ -103,6 +110,23 @@ class Agent:
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""
         return pack_agent(self.player, self.round, self.choice, self._open)
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the state to a file, whole or not at all."""
+        _files.write(Path(file), self.state())
+
+    @classmethod
+    def load(cls, file: str | PathLike[str], *, catalogue: npt.ArrayLike | None = None) -> "Agent":
+        """The agent that `save` wrote. Its policy and tuner must be registered; a catalogue must be given again."""
+        data = Path(file).read_bytes()
+        policy, tuner, seed = parts_in(data)
+        agent = cls(policy, tuner, seed=seed, catalogue=catalogue)
+        agent.restore(data)
+        return agent
+
+    def decision_from_json(self, text: str | bytes) -> Decision:
+        """A decision of this agent that was kept as `Decision.to_json` gave it."""
+        return decision_from_json(self.player, self.round, text)
 
     def restore(self, data: bytes) -> None:
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""

@@ -33,6 +33,18 @@ def spec_of(part: object) -> Spec:
     return {"name": type(part).__name__} | {name: _plain(getattr(part, name)) for name in names}
 
 
+def text_of(part: object) -> str:
+    """The part as it would be written, without the arguments that have their default.
+
+    >>> from syndicated.policies import LinUCB
+    >>> text_of(LinUCB(dim=3, sigma=0.1))
+    'LinUCB(dim=3, sigma=0.1)'
+    """
+    known = inspect.signature(type(part)).parameters
+    said = [f"{n}={getattr(part, n)!r}" for n, p in known.items() if getattr(part, n) != p.default]
+    return f"{type(part).__name__}({', '.join(said)})"
+
+
 def build(registry: Mapping[str, type[T]], spec: Mapping[str, Any]) -> T:
     """The part that a spec describes."""
     arguments = dict(spec)

@@ -1,5 +1,6 @@
 """The nouns that cross boundaries: frozen, and all that a late reward needs is in them."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,16 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Arms = npt.NDArray[Any]  # features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers
 Params = Mapping[str, float]
+
+# The keys of a choice in states and in JSON, which stay as they are, and the fields that they stand for.
+CHOICE_KEYS = {
+    "params": "params",
+    "index": "index",
+    "probability": "probability",
+    "slot": "slot",
+    "odds": "candidate_probabilities",
+    "allies": "agreeing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,10 @@ class Choice:
         p = math.prod(self.probability)
         return None if math.isnan(p) else p
 
+    def as_dict(self) -> dict[str, Any]:
+        """The choice as it stands in a state."""
+        return {key: getattr(self, name) for key, name in CHOICE_KEYS.items()}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
@@ -59,3 +74,11 @@ class Decision:
     @property
     def id(self) -> str:
         return f"{self.agent}-{self.round}"
+
+    def to_json(self) -> str:
+        """The decision as a line of JSON, to be kept until its reward comes: see `Agent.decision_from_json`."""
+        choice = None if self.choice is None else self.choice.as_dict()
+        if choice is not None:
+            choice["probability"] = [None if math.isnan(p) else p for p in choice["probability"]]
+        own = {"agent": self.agent, "round": self.round, "arm": self.arm, "x": self.x.tolist()}
+        return json.dumps({**own, "propensity": self.propensity, "params": dict(self.params), "choice": choice})

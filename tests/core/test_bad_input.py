@@ -417,9 +417,7 @@ STATES: dict[str, Wrong] = {
         "the round of a state must be a whole number .*; got 'x'",
         StateError,
     ),
-    "choice": Wrong(
-        lambda a: a.restore(_altered(a, choice=DRAWN)), "the choice of a state must be what a tuner drew", StateError
-    ),
+    "choice": Wrong(lambda a: a.restore(_altered(a, choice=DRAWN)), "a choice must be what a tuner drew", StateError),
     "drawn": Wrong(
         lambda a: a.restore(_altered(a, choice={**DRAWN, "odds": [], "allies": []})),
         "the choice of a state must be one that the tuner can make; got {'params'",
