@@ -1,4 +1,4 @@
-"""A process that has imported everything and forks services on request: a start costs milliseconds, a kill is real.
+"""A process that has loaded everything and forks services on request: a start costs milliseconds, a kill is real.
 
 Each line on standard input is JSON: the arguments of the command line, the environment, and a limit on the size of
 files; the answer is the number of the process.
@@ -10,13 +10,16 @@ import resource
 import signal
 import sys
 
-from syndicated.cli import main
+from syndicated._compiled import load_all
+from syndicated.cli import main, serve  # noqa: F401
 from syndicated.service.core import service  # noqa: F401
-from syndicated.service.http import app  # noqa: F401
+from syndicated.service.dashboard import handlers  # noqa: F401
+from syndicated.service.http import app, server  # noqa: F401
 from syndicated.store import _postgres  # noqa: F401
 
 
 def serve_forks() -> None:
+    load_all()  # or every fork would load the kernels for itself
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         order = json.loads(line)
