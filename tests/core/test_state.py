@@ -341,7 +341,7 @@ HEADS: dict[str, dict[str, Any]] = {
 def test_a_head_that_is_not_what_it_must_be_is_refused(fields: dict[str, Any]) -> None:
     agent = _play(AGENTS["LinUCB-Syndicated"]())
     head, arrays = unpack(agent.state())
-    _refused(agent, pack({**head, **fields}, arrays), "of a state must|^(alpha|LinUCB)")
+    _refused(agent, pack({**head, **fields}, arrays), "of a state must|^a choice must|^(alpha|LinUCB)")
     agent.restore(pack({**head, "choice": DRAWN}, arrays))
 
 
