@@ -88,10 +88,14 @@ def decision_from_json(player: Player, round_: int, text: str | bytes) -> Decisi
     if not isinstance(params, dict):
         raise InputError(f"the params of a decision must be an object; got {shorten(params)}")
     player.policies[0].check(params)
+    choice = _drawn(player, made, given["choice"])
+    needed = player.policies[0].theory(made, {} if choice is None else choice.params)
+    if params.keys() != needed.keys():
+        raise InputError(f"the params of a decision must be {', '.join(needed)}; got {shorten(params)}")
     propensity = given["propensity"]
     if propensity is not None:
         propensity = check_number("the propensity of a decision", propensity, 0.0, 1.0)
-    return Decision(player.id, made, arm, x[0], propensity, params, _drawn(player, made, given["choice"]))
+    return Decision(player.id, made, arm, x[0], propensity, params, choice)
 
 
 def _drawn(player: Player, round_: int, given: Any) -> Choice | None:

@@ -126,6 +126,10 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "an infinite feature": (lambda d: {**d, "x": [1.0, 2.0, float("inf")]}, "features must be finite"),
     "params that are no object": (lambda d: {**d, "params": [1]}, "params of a decision must be an object"),
     "an unknown param": (lambda d: {**d, "params": {"beta": 1.0}}, "has the hyper-parameters"),
+    "a param that is missing": (
+        lambda d: {**d, "params": {"alpha": 1.0}},
+        "params of a decision must be lam, intercept, memory, alpha; got",
+    ),
     "a propensity above 1": (lambda d: {**d, "propensity": 2.0}, "propensity of a decision must be between 0 and 1"),
     "no choice": (lambda d: {**d, "choice": None}, "a choice must be what a tuner drew"),
     "a choice of no candidate": (
