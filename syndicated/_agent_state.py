@@ -44,6 +44,7 @@ def unpack_agent(player: Player, data: bytes) -> Progress:
     """Bring a player to a state, and say how far its agent had come. A state that is refused changes nothing."""
     head, arrays = unpack(data)
     _check_spec(player, head.get("spec"))
+    arrays = _upgraded(player, arrays)
     if arrays.keys() != {"open", *_arrays(player)}:
         raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
     if not isinstance(head.get("id"), str):
@@ -147,12 +148,24 @@ def _check_head(player: Player, head: dict[str, Any]) -> tuple[int, Choice]:
     return round_, choice
 
 
-def _check_parts(player: Player, arrays: Arrays) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+def _upgraded(player: Player, arrays: Arrays) -> Arrays:
+    """The arrays as the parts of this version have them; what belongs to none stays, to be refused."""
+    states = _states(player, arrays)
+    own = {prefix + name for prefix, state in states.items() for name in state}
+    upgraded = {prefix: part.upgraded(states[prefix]) for prefix, part in player.parts().items()}
+    kept = {name: array for name, array in arrays.items() if name not in own}
+    return kept | {prefix + name: array for prefix, state in upgraded.items() for name, array in state.items()}
+
+
+def _states(player: Player, arrays: Arrays) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
     """The arrays of each part of a player."""
-    states = {
-        prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        for prefix in player.parts()
-    }
+    parts = player.parts()
+    return {p: {k.removeprefix(p): v for k, v in arrays.items() if k.startswith(p)} for p in parts}
+
+
+def _check_parts(player: Player, arrays: Arrays) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+    """The arrays of each part of a player, once they are seen to be such."""
+    states = _states(player, arrays)
     for prefix, learner in player.parts().items():
         name = learner.invalid_array(states[prefix])
         if name is not None:

@@ -48,6 +48,10 @@ class Learner:
                 array = arrays[name]
                 setattr(self, name, array.item() if array.ndim == 0 else array.copy())
 
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """The arrays of a state as this version has them; those of an older version are brought up to date."""
+        return arrays
+
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         """The first array whose dtype, shape or values this learner cannot have; None if all are valid.
 

@@ -125,9 +125,9 @@ def late_rewards_count_the_same(make: MakeTuner) -> None:
 def shares_of_a_reward_add_up(make: MakeTuner) -> None:
     whole, parts = make(SPACE), make(SPACE)
     for choice in _choices(whole, 10):
-        whole.learn(choice, 0.75)
+        whole.learn(choice, _reward(choice))
         for _ in range(4):
-            parts.learn(choice, 0.75, share=0.25)
+            parts.learn(choice, _reward(choice), share=0.25)
     _assert_near(whole, parts, "four quarters of a reward are not the whole")
 
 
@@ -142,9 +142,8 @@ def rewards_in_another_declared_range_are_the_same(make: MakeTuner) -> None:
 
 
 def _assert_near(one: Tuner, other: Tuner, reason: str) -> None:
-    mine, theirs = ({name: a.astype(float) for name, a in each.state().items()} for each in (one, other))
-    for name, array in mine.items():
-        assert_allclose(theirs[name], array, rtol=1e-9, atol=1e-12, err_msg=f"{reason} ({name})")
+    for mine, theirs in zip(one.probabilities(), other.probabilities(), strict=True):
+        assert_allclose(theirs, mine, rtol=1e-9, atol=1e-12, err_msg=reason)
 
 
 def tuners_restore_to_the_bit(make: MakeTuner) -> None:

@@ -7,7 +7,8 @@
 m is the mean reward, V = Σ q (1 - q) credit² the variance that the credits had, and B a bound on the largest of them.
 So nothing has to be known beforehand: the rate follows the noise of the comparison, a shift of all rewards cancels, a
 scale cancels too, and a round in which all agree (q = 1) costs nothing and tells only what is usual. Rewards may come
-late and in any order: the sums do not care, and what a credit needs of the past is in the choice.
+late and in any order: the sums do not care, and what a credit needs of the past is in the choice. Rewards are counted
+from the first one on: a level of 10^9 that all share takes no digits from what they differ by.
 
 There is no floor: points that explore by themselves need none (see docs/theory.md). On a space with more than
 `MAX_JOINT_POINTS` points the axes learn apart, each given what the others drew, as in Syndicated.
@@ -16,10 +17,12 @@ EXP4 with implicit exploration (Auer et al., SIAM J. Comput. 2002; Neu, NeurIPS 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from syndicated._compiled import compiled
 from syndicated._validation import check_number
@@ -71,7 +74,7 @@ class Consensus(Tuner):
         self._starts = [0, *self._ends[:-1].tolist()]
         self.gains, self.weights = np.zeros(self._ends[-1]), np.zeros(self._ends[-1])
         self.spreads = np.zeros((len(self._axes), 4))
-        self.seen = np.array([0.0, 0.0, math.inf, -math.inf])
+        self.seen = np.array([0.0, 0.0, math.inf, -math.inf, 0.0])
 
     @property
     def points(self) -> tuple[Params, ...]:
@@ -118,6 +121,18 @@ class Consensus(Tuner):
         sums = self.gains, self.weights, self.spreads, self.seen
         credit(*sums, self._ends, np.array(agreeing), np.array(choice.candidate_probabilities), reward, share)
 
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """A state whose rewards were counted from 0 has no origin: it gets the mean."""
+        shapes = {name: array.shape for name, array in self.state().items()} | {"seen": (4,)}
+        if {name: array.shape for name, array in arrays.items()} != shapes:
+            return arrays
+        count, total, low, high = arrays["seen"].tolist()
+        m = total / count if count > 0.0 else 0.0
+        v, vy, vyy = arrays["spreads"][:, 0], arrays["spreads"][:, 1], arrays["spreads"][:, 2]
+        spreads = np.stack([v, vy - m * v, vyy - 2.0 * m * vy + m * m * v, arrays["spreads"][:, 3]], axis=1)
+        seen = np.array([count, 0.0, low - m, high - m, m])
+        return {**arrays, "gains": arrays["gains"] - m * arrays["weights"], "spreads": spreads, "seen": seen}
+
     def _candidate_probabilities(self) -> Array:
         sums = self.gains, self.weights, self.spreads, self.seen
         return probabilities(*sums, self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate)
@@ -148,8 +163,12 @@ def credit(
     """Add one reward to the sums that credits with any baseline m follow from.
 
     For every candidate Σ y/(q + ix) and Σ 1/(q + ix); for every axis Σ v, Σ v y, Σ v y² with v = q (1 - q)/(q + ix)²
-    and the largest 1/(q + ix); of the rewards the count, the sum, the least and the largest.
+    and the largest 1/(q + ix); of the rewards the count, the sum, the least and the largest. All are counted from the
+    first reward on, which `seen` has too.
     """
+    if seen[0] == 0.0:
+        seen[4] = reward
+    reward -= seen[4]
     start = 0
     for axis in range(len(ends)):
         q = 0.0
@@ -186,9 +205,12 @@ def probabilities(
 ) -> Array:
     """p of every candidate of every axis."""
     p = np.empty(len(gains))
-    m = seen[1] / seen[0] if baseline and seen[0] > 0.0 else 0.0
+    m = -seen[4]
+    if baseline and seen[0] > 0.0:
+        m = seen[1] / seen[0]
     reach = max(seen[3] - m, m - seen[2]) if seen[0] > 0.0 else 0.0
-    differ = seen[3] - seen[2] > 1e-12 * max(abs(seen[2]), abs(seen[3]))  # by more than rounding does
+    least, largest = seen[2] + seen[4], seen[3] + seen[4]
+    differ = seen[3] - seen[2] > 1e-12 * max(abs(least), abs(largest))  # by more than rounding does
     start = 0
     for axis in range(len(ends)):
         end = ends[axis]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_rounds_in_which_all_agree_change_nothing() -> None:
     assert tuner.probabilities()[0].tolist() == pytest.approx([0.25] * 4)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (250.0, -50.0), (1.0, 1000.0)])
+@pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (250.0, -50.0), (1.0, 1000.0), (1.0, 1e9)])
 def test_probabilities_do_not_depend_on_the_scale_and_the_shift_of_rewards(scale: float, shift: float) -> None:
     plain, other = Consensus(SPACE), Consensus(SPACE)
     for t in range(200):
@@ -77,6 +78,36 @@ def test_probabilities_do_not_depend_on_the_scale_and_the_shift_of_rewards(scale
         plain.learn(choice, _reward(t))
         other.learn(choice, scale * _reward(t) + shift)
     np.testing.assert_allclose(plain.probabilities()[0], other.probabilities()[0], rtol=1e-6)
+
+
+def exact_odds(history: list[tuple[Choice, float]], n: int) -> list[float]:
+    """`plain_odds` with sums that round nothing."""
+    whole, least = [(choice, Fraction(y)) for choice, y in history], Fraction(IX)
+    m = sum((y for _, y in whole), Fraction(0)) / len(whole)
+    G, V, weight = [Fraction(0)] * n, Fraction(0), Fraction(0)
+    for choice, y in whole:
+        q = sum((Fraction(choice.candidate_probabilities[j]) for j in choice.agreeing), Fraction(0))
+        for j in choice.agreeing:
+            G[j] += (y - m) / (q + least)
+        V += q * (1 - q) * ((y - m) / (q + least)) ** 2
+        weight = max(weight, 1 / (q + least))
+    B = max(abs(y - m) for _, y in whole) * weight
+    eta = math.sqrt(math.log(n) / (V + Fraction(CAUTION) * B**2))
+    w = [math.exp(eta * float(g - max(G))) for g in G]
+    return [each / sum(w) for each in w]
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, -1e9, 1e9])
+def test_probabilities_are_those_of_exact_sums_at_any_level_of_rewards(offset: float) -> None:
+    tuner, history = Consensus(SPACE), []
+    for t in range(400):
+        choice = tuner.choose(Stream(1, TUNER, t))
+        allies = tuple(sorted({choice.index[0], t % 4}))
+        history.append((replace(choice, agreeing=allies), offset + 0.3 * choice.index[0] + _reward(t)))
+        tuner.learn(*history[-1])
+    expected = exact_odds(history, 4)
+    np.testing.assert_allclose(tuner.probabilities()[0], expected, rtol=0, atol=1e-9)
+    assert max(expected) > 0.5
 
 
 @pytest.mark.parametrize("reward", [0.1, 3.7, 1 / 3, 1e8, 0.0])
