@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arms", "Array", "Ints", "Params"]
+__all__ = ["ArmRows", "Arms", "Array", "Ints", "Params"]
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -25,6 +25,17 @@ CHOICE_KEYS = {
     "odds": "candidate_probabilities",
     "allies": "agreeing",
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmRows:
+    """Arms with models of their own: a row of features for each, and the number of its model; -1 if it has none yet."""
+
+    x: Array
+    numbers: Ints
+
+    def __len__(self) -> int:
+        return len(self.numbers)
 
 
 @dataclass(frozen=True, slots=True)

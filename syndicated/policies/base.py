@@ -12,7 +12,7 @@ from syndicated.errors import InputError
 from syndicated.policies._kernels import columns, take
 from syndicated.space import Space
 from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Params
+from syndicated.types import ArmRows, Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -102,3 +102,29 @@ class Policy(Learner):
             twice = set(self.natural.get(name, ())) & params.keys()
             if twice:
                 raise InputError(f"{name} stands for {min(twice)}, of which one must be given; got {dict(params)}")
+
+
+@dataclass(kw_only=True, eq=False)
+class ArmPolicy(Policy):
+    """A policy that keeps a model for each arm. Arms are known by their numbers, from 0 on.
+
+    An arm gets its number with its first reward; until then it is -1, and the policy scores it from what it believes of
+    an arm that it has not seen. Arms that are plain rows are all number 0: one model that they share.
+    """
+
+    def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
+        raise NotImplementedError
+
+    def predict(self, arms: Arms | ArmRows, params: Params) -> Array:
+        raise NotImplementedError
+
+    def learn(self, x: Array, reward: float, params: Params) -> None:
+        self.learn_arm(0, x, reward, params)
+
+    def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
+        """Learn from a reward of the arm with this number; a number may be one more than the largest so far."""
+        raise NotImplementedError
+
+    def retire_arm(self, number: int) -> None:
+        """Forget the model of an arm, so that its number can be given to another."""
+        raise NotImplementedError
