@@ -1,7 +1,8 @@
 """What comes back to an agent from outside: its state as the content of a file, and decisions as JSON.
 
 A state has what the parts have learned, the round and the last choice. It says whose it is: the policy, the tuner, the
-seed and the catalogue of the agent that wrote it. Everything is checked before the first part of an agent is changed.
+seed, the catalogue or the features of the agent that wrote it. Everything is checked before the first part of an agent
+is changed.
 """
 
 import hashlib
@@ -13,15 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._arm_book import ArmBook
 from syndicated._learner import within
+from syndicated._missing import ColumnMeans
 from syndicated._player import Player
 from syndicated._statefile import Arrays, pack, unpack
 from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError, StateError
+from syndicated.features import ArmReader
+from syndicated.features._reader import check_id
 from syndicated.policies import POLICIES, Policy
+from syndicated.policies.base import ArmPolicy
 from syndicated.spec import build, spec_of
 from syndicated.tuners import TUNERS, Tuner
-from syndicated.types import CHOICE_KEYS, Choice, Decision
+from syndicated.types import CHOICE_KEYS, Array, Choice, Decision
 
 DECISION_KEYS = {"agent", "round", "arm", "x", "propensity", "params", "choice"}
 
@@ -32,19 +38,28 @@ class Progress(NamedTuple):
     round: int
     choice: Choice
     open: set[int]
+    reader: ArmReader | None
 
 
-def pack_agent(player: Player, round_: int, choice: Choice, opened: Collection[int]) -> bytes:
-    """The state of an agent."""
+def pack_agent(
+    player: Player, round_: int, choice: Choice, opened: Collection[int], reader: ArmReader | None = None
+) -> bytes:
+    """The state of an agent; what is about named arms is only in those that have them."""
     head = {"spec": _spec(player), "id": player.id, "round": round_, "choice": choice.as_dict()}
+    if reader is not None:
+        head["reader"] = reader.state()
+    if len(player.means):
+        head["named"] = {"books": [book.as_dict() for book in player.books], "means": player.means.as_dict()}
     return pack(head, {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)})
 
 
-def unpack_agent(player: Player, data: bytes) -> Progress:
+def unpack_agent(player: Player, data: bytes, reader: ArmReader | None = None) -> Progress:
     """Bring a player to a state, and say how far its agent had come. A state that is refused changes nothing."""
     head, arrays = unpack(data)
     _check_spec(player, head.get("spec"))
     arrays = _upgraded(player, arrays)
+    reader = _check_reader(reader, head.get("reader"))
+    named = _check_named(player, head.get("named"))
     if arrays.keys() != {"open", *_arrays(player)}:
         raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
     if not isinstance(head.get("id"), str):
@@ -56,35 +71,38 @@ def unpack_agent(player: Player, data: bytes) -> Progress:
     states = _check_parts(player, arrays)
     player.id = head["id"]
     player.restore(states)
-    return Progress(round_, choice, set(opened.tolist()))
+    player.books, player.means = named
+    return Progress(round_, choice, set(opened.tolist()), reader)
 
 
-def parts_in(data: bytes) -> tuple[Policy, Tuner, int]:
-    """The policy, the tuner and the seed of the agent that wrote a state."""
-    spec: Any = unpack(data)[0].get("spec")
+def parts_in(data: bytes) -> tuple[Policy, Tuner, int, ArmReader | None]:
+    """The policy, the tuner and the seed of the agent that wrote a state, and the reader of its named arms."""
+    head = unpack(data)[0]
+    spec: Any = head.get("spec")
     try:
         parts = build(POLICIES, spec["policy"]), build(TUNERS, spec["tuner"])
-        return *parts, check_count("the seed of a state", spec["seed"], low=0)
+        seed = check_count("the seed of a state", spec["seed"], low=0)
+        return *parts, seed, None if "reader" not in head else ArmReader.from_state(head["reader"])
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise StateError(f"a state must name a policy, a tuner and a seed; {shorten(spec)} gave {error}") from None
 
 
-def decision_from_json(player: Player, round_: int, text: str | bytes) -> Decision:
+def decision_from_json(player: Player, round_: int, text: str | bytes, named: bool = False) -> Decision:
     """The decision that `Decision.to_json` wrote, made by this player before this round."""
     try:
         given = json.loads(text)
     except (TypeError, ValueError):
         given = None
-    if not isinstance(given, dict) or given.keys() != DECISION_KEYS:
+    if not isinstance(given, dict) or given.keys() != DECISION_KEYS | ({"place"} if named else set()):
         raise InputError(f"a decision must be what to_json gave; got {shorten(text)}")
     if given["agent"] != player.id:
         raise InputError(f"a decision must be of this agent, {player.id}; got one of {shorten(given['agent'])}")
     made = check_count("the round of a decision", given["round"], low=0)
     if made >= round_:
         raise InputError(f"the round of a decision must be before the agent's, {round_}; got {made}")
-    arm = check_count("the arm of a decision", given["arm"], low=0)
-    x = check_arms([given["x"]], player.policies[0].dim)
-    check_features(x)
+    name = check_id("the arm of a decision", given["arm"]) if named else None
+    place = check_count(f"the {'place' if named else 'arm'} of a decision", given["place" if named else "arm"], low=0)
+    x = _check_row(player, given["x"], named)
     params = given["params"]
     if not isinstance(params, dict):
         raise InputError(f"the params of a decision must be an object; got {shorten(params)}")
@@ -96,7 +114,17 @@ def decision_from_json(player: Player, round_: int, text: str | bytes) -> Decisi
     propensity = given["propensity"]
     if propensity is not None:
         propensity = check_number("the propensity of a decision", propensity, 0.0, 1.0)
-    return Decision(player.id, made, arm, x[0], propensity, params, choice)
+    return Decision(player.id, made, place, x, propensity, params, choice, name)
+
+
+def _check_row(player: Player, given: Any, named: bool) -> Array:
+    """The features of a decision; a policy that keeps a model for each arm takes rows of any width."""
+    policy = player.policies[0]
+    any_width = named and isinstance(policy, ArmPolicy) and isinstance(given, list)
+    rows = check_arms([given], max(1, len(given)) if any_width else policy.dim)
+    check_features(rows)
+    x: Array = rows[0]
+    return x
 
 
 def _drawn(player: Player, round_: int, given: Any) -> Choice | None:
@@ -132,6 +160,27 @@ def _check_spec(player: Player, spec: Any) -> None:
         given = spec.get(part) if isinstance(spec, dict) else None
         if json.dumps(given) != json.dumps(mine):
             raise StateError(f"the {part} of a state must be {mine}; got {given}")
+
+
+def _check_reader(mine: ArmReader | None, given: Any) -> ArmReader | None:
+    if (mine is None) != (given is None):
+        raise StateError(f"a state of this agent must be {'without' if mine is None else 'with'} named arms")
+    if mine is None:
+        return None
+    reader = ArmReader.from_state(given)
+    if reader.spec != mine.spec:
+        raise StateError(f"the features of a state must be {mine.spec}; got {reader.spec}")
+    return reader
+
+
+def _check_named(player: Player, given: Any) -> tuple[list[ArmBook], ColumnMeans]:
+    """The books of arms and the means of columns of a state."""
+    if given is None:
+        return [ArmBook() for _ in player.policies], ColumnMeans()
+    books = given.get("books") if isinstance(given, dict) else None
+    if not isinstance(books, list) or len(books) != len(player.policies):
+        raise StateError(f"a state must have a book of arms for each policy; got {shorten(given)}")
+    return [ArmBook.from_dict(book) for book in books], ColumnMeans.from_dict(given.get("means"))
 
 
 def _check_head(player: Player, head: dict[str, Any]) -> tuple[int, Choice]:

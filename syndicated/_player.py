@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._argmax import best
+from syndicated._arm_book import ArmBook
 from syndicated._learner import Learner
+from syndicated._missing import ColumnMeans, first_invalid
 from syndicated._validation import check_arms, check_features, check_numbers
 from syndicated.errors import InputError
 from syndicated.policies import Policy
+from syndicated.policies.base import ArmPolicy
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Tuner
-from syndicated.types import Arms, Array, Choice, Decision, Ints, Params
+from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints, NamedArms, Params
 
 NO_FEATURES: Array = np.empty((0, 0))
 NO_SCORES: Array = np.empty(0)
@@ -70,6 +73,9 @@ class PreparedPoints:
 class Player:
     """A policy and a tuner at play, with the seed of their draws.
 
+    Arms are rows of features, numbers of the catalogue, or `NamedArms`. Of named arms every copy of a policy that keeps
+    a model for each has a book, and all of them share the means of their columns.
+
     What is proposed depends only on what was learned, on the round and on the last choice. So rounds may be proposed in
     any order, or twice.
     """
@@ -83,6 +89,7 @@ class Player:
         for point in self.tuner.points:
             policy.check(point)
         self.policies = [policy.fresh() for _ in range(self.tuner.slots)]
+        self.books, self.means = [ArmBook() for _ in self.policies], ColumnMeans()
         for copy, points in zip(self.policies, self._points_of_copies(), strict=True):
             copy.prepare(points, self.catalogue)
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
@@ -93,16 +100,18 @@ class Player:
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
 
-    def propose(self, arms: npt.ArrayLike, round_: int, last: Choice, *, explain: bool = False) -> Proposal:
+    def propose(
+        self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, *, explain: bool = False
+    ) -> Proposal:
         """The decision of a round, `last` being the choice before it. Changes nothing."""
-        arms = self._check(arms)
+        arms = self._check(given)
         if round_ < self.warmup:
             return self._explore(arms, round_)
         period, goes_on = divmod(round_ - self.warmup, self._period)
         choice = last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
         return self.play(arms, round_, choice, explain)
 
-    def play(self, arms: Arms, round_: int, choice: Choice, explain: bool = False) -> Proposal:
+    def play(self, arms: Arms | NamedArms, round_: int, choice: Choice, explain: bool = False) -> Proposal:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
         policy, goes_on = self.policies[choice.slot], (round_ - self.warmup) % self._period > 0
         if explain:
@@ -116,7 +125,7 @@ class Player:
         if choice.candidate_probabilities:
             choice = _with_agreeing(choice, played[rivals], arm)
         propensity = 1.0 if goes_on or self._one_point or len(arms) == 1 else _shared_probability(choice)
-        decision = Decision(self.id, round_, arm, self._x(arms, arm), propensity, params[row], choice)
+        decision = Decision(self.id, round_, arm, self._x(arms, arm), propensity, params[row], choice, _name(arms, arm))
         if not explain:
             return Proposal(decision)
         mine, bonus = scores[row], scores[row] - scores[greedy_row]
@@ -131,12 +140,22 @@ class Player:
         """Learn the reward of a decision. The caller makes sure that it is this player's, and has not been learned."""
         self._prepared = self._point_probabilities = None
         choice = decision.choice
-        for policy in self.policies if choice is None else [self.policies[choice.slot]]:
-            policy.learn(decision.x, reward, decision.params)
+        for slot in range(len(self.policies)) if choice is None else [choice.slot]:
+            self._teach(slot, decision, reward)
+        if decision.name is not None:
+            self.means.learn(decision.x)
         if choice is not None:
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
 
-    def arms_of_points(self, arms: npt.ArrayLike, round_: int) -> Ints:
+    def retire(self, id_: ArmId) -> None:
+        """Forget the model of an arm. A reward that comes later makes it a new one."""
+        self._prepared = None
+        for policy, book in zip(self.policies, self.books, strict=True):
+            number = book.retire(id_)
+            if number is not None and isinstance(policy, ArmPolicy):
+                policy.retire_arm(number)
+
+    def arms_of_points(self, arms: npt.ArrayLike | NamedArms, round_: int) -> Ints:
         """The arm that each of the tuner's points would play in this round, given the policy's own draw."""
         return self._arms_of_points(self._check(arms), round_)
 
@@ -157,6 +176,13 @@ class Player:
         self._prepared = self._point_probabilities = None
         for name, part in self.parts().items():
             part.restore(states[name])
+
+    def _teach(self, slot: int, decision: Decision, reward: float) -> None:
+        policy = self.policies[slot]
+        if decision.name is None or not isinstance(policy, ArmPolicy):
+            policy.learn(decision.x, reward, decision.params)
+        else:
+            policy.learn_arm(self.books[slot].give(decision.name), decision.x, reward, decision.params)
 
     def _points_to_decide(self, policy: Policy, round_: int, choice: Choice) -> AskedPoints:
         """The tuner's rivals to a choice, or the choice alone."""
@@ -200,7 +226,7 @@ class Player:
         points = self.tuner.points
         return [points] if self.tuner.slots == 1 else [(point,) for point in points]
 
-    def _arms_of_points(self, arms: Arms, round_: int) -> Ints:
+    def _arms_of_points(self, arms: Arms | NamedArms, round_: int) -> Ints:
         arms_of_copies = []
         for policy, points in zip(self.policies, self._points_of_copies(), strict=True):
             params = [policy.theory(round_, point) for point in points]
@@ -210,43 +236,70 @@ class Player:
             arms_of_copies.append(played)
         return np.concatenate(arms_of_copies)
 
-    def _score(self, policy: Policy, arms: Arms, params: Sequence[Params], round_: int) -> tuple[Array, Ints]:
+    def _score(
+        self, policy: Policy, arms: Arms | NamedArms, params: Sequence[Params], round_: int
+    ) -> tuple[Array, Ints]:
         """The scores of all arms for each point, and the arm that each plays; -1 if there is none to be played.
 
         This is the only place that asks a policy for scores. One draw serves all points and all rounds of a period.
         """
         period = max(0, round_ - self.warmup) // self._period  # the address of its draws
-        scores = policy.scores(arms, params, Stream(self.seed, POLICY, period))
+        stream = Stream(self.seed, POLICY, period)
+        if not isinstance(arms, NamedArms):
+            scores = policy.scores(arms, params, stream)
+        elif isinstance(policy, ArmPolicy):
+            numbers = self.books[self.policies.index(policy)].find(arms.ids)
+            scores = policy.scores(ArmRows(arms.x, numbers), params, stream)
+        else:
+            scores = policy.scores(arms.x, params, stream)
         played = np.empty(len(scores), dtype=np.int64)
-        best(played, scores, arms if self.catalogue is None else NO_FEATURES)
+        best(played, scores, self._features(arms))
         return scores, played
 
-    def _check(self, arms: npt.ArrayLike) -> Arms:
+    def _check(self, arms: npt.ArrayLike | NamedArms) -> Arms | NamedArms:
+        if isinstance(arms, NamedArms):
+            return self._check_named(arms)
         if self.catalogue is None:
             return check_arms(arms, self.policies[0].dim)
         return check_numbers(arms, len(self.catalogue))
 
-    def _features(self, arms: Arms) -> Array:
-        """The features that came with these arms; those of the catalogue were checked when it was given."""
-        return arms if self.catalogue is None else NO_FEATURES
+    def _check_named(self, arms: NamedArms) -> NamedArms:
+        """Arms with ids, their missing numbers filled in; rows of any width for a policy that grows with them."""
+        policy, X = self.policies[0], arms.x
+        X = check_arms(X, X.shape[-1] if isinstance(policy, ArmPolicy) else policy.dim)
+        if len(X) != len(arms.ids):
+            raise InputError(f"the arms must have one row for each of {len(arms.ids)} ids; got {len(X)}")
+        if first_invalid(X) >= 0:
+            X = self.means.fill(X)
+            check_features(X)
+        return arms if X is arms.x else NamedArms(arms.ids, X)
 
-    def _x(self, arms: Arms, arm: int) -> Array:
-        x: Array = arms[arm] if self.catalogue is None else self.catalogue[arms[arm]]
+    def _features(self, arms: Arms | NamedArms) -> Array:
+        """Features that may be invalid; those of named arms and of the catalogue were checked when they were given."""
+        return NO_FEATURES if isinstance(arms, NamedArms) or self.catalogue is not None else arms
+
+    def _x(self, arms: Arms | NamedArms, arm: int) -> Array:
+        rows = arms.x if isinstance(arms, NamedArms) else arms
+        x: Array = rows[arm] if self.catalogue is None else self.catalogue[rows[arm]]
         return x.copy()
 
-    def _explore(self, arms: Arms, round_: int) -> Proposal:
+    def _explore(self, arms: Arms | NamedArms, round_: int) -> Proposal:
         """A round of the warm-up: any arm, all equally likely."""
         check_features(self._features(arms))
         K = len(arms)
         arm = int(Stream(self.seed, WARMUP, round_).uniforms(1)[0] * K)
         params = self.policies[0].theory(round_, {})
-        decision = Decision(self.id, round_, arm, self._x(arms, arm), 1 / K, params, None)
+        decision = Decision(self.id, round_, arm, self._x(arms, arm), 1 / K, params, None, _name(arms, arm))
         return Proposal(decision, range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
 
-    def _refuse(self, arms: Arms, policy: Policy, params: Params) -> NoReturn:
+    def _refuse(self, arms: Arms | NamedArms, policy: Policy, params: Params) -> NoReturn:
         """Say why there is no arm to be played."""
         check_features(self._features(arms))
         raise InputError(f"{type(policy).__name__} must give finite scores; it did not with {dict(params)}")
+
+
+def _name(arms: Arms | NamedArms, arm: int) -> ArmId | None:
+    return arms.ids[arm] if isinstance(arms, NamedArms) else None
 
 
 def _with_agreeing(choice: Choice, rivals: Ints, arm: int) -> Choice:

@@ -1,8 +1,8 @@
 """The agent: a policy and its tuner, joined by two verbs.
 
-decide(arms) -> Decision      the tuner chooses hyper-parameters, theory fills in the rest, the policy scores
-                              the arms, the best is played
-learn(decision, reward)       at any later time, in any order: the policy and the tuner learn
+decide(context, arms) -> Decision     the tuner chooses hyper-parameters, theory fills in the rest, the policy scores
+                                      the arms, the best is played
+learn(decision, reward)               at any later time, in any order: the policy and the tuner learn
 """
 
 import secrets
@@ -18,10 +18,15 @@ from syndicated._agent_state import decision_from_json, pack_agent, parts_in, un
 from syndicated._player import Player
 from syndicated._validation import check_count, check_number, shorten
 from syndicated.errors import InputError
+from syndicated.features import LEARNED, ArmReader
+from syndicated.features._reader import check_id
 from syndicated.policies import POLICIES, Policy
+from syndicated.policies.base import ArmPolicy
 from syndicated.spec import build, complete, text_of
 from syndicated.tuners import TUNERS, Consensus, Tuner
-from syndicated.types import Choice, Decision
+from syndicated.types import ArmId, Choice, Decision
+
+ARM_POLICY = "ArmUCB"  # the default of agents for named arms
 
 
 class Agent:
@@ -61,6 +66,44 @@ class Agent:
         self.round = 0
         self.choice = Choice({})
         self._open: set[int] = set()
+        self._reader: ArmReader | None = None
+
+    @classmethod
+    def for_arms(
+        cls,
+        context: Any = None,
+        *,
+        arms: Any = None,
+        features: Any = None,
+        interactions: bool = False,
+        encoder: Mapping[str, Any] | None = None,
+        policy: Policy | Mapping[str, Any] | str = ARM_POLICY,
+        tuner: Tuner | None = None,
+        seed: int = 0,
+        id: str | None = None,
+    ) -> "Agent":
+        """An agent for arms that have ids, in a context: numbers, texts, truth values, lists of them, or a vector.
+
+        Nothing has to be given. `context` and `features` (those of arms) are names of fields, or names with their
+        kinds; what they leave open is learned from what comes. `arms` are those that are meant where `decide` is given
+        none. `interactions` adds the products of both. `encoder` is the spec of another kind of features. `policy` is a
+        policy, its name, or its spec.
+
+        >>> agent = Agent.for_arms(policy="LinUCB", encoder={"kind": "ids", "arms": ["tea", "milk"], "context": 1})
+        >>> decision = agent.decide([0.5], arms=["milk", "tea"])
+        >>> decision.arm, decision.place
+        ('milk', 0)
+        >>> agent.learn(decision, reward=1.0)
+        """
+        if encoder is None:
+            open_ = {"context": _open(context), "arm": _open(features), "interactions": interactions}
+            encoder = {"kind": "fields", **open_}
+        elif context is not None or features is not None or interactions:
+            raise InputError(f"context, features and interactions are for no encoder of its own; got {encoder}")
+        reader = ArmReader(encoder, arms)
+        agent = cls(_policy_for(policy, reader), tuner, seed=seed, id=id)
+        agent._reader = reader
+        return agent
 
     def __repr__(self) -> str:
         parts = f"{text_of(self.policy)}, {text_of(self.tuner)}, seed={self.player.seed}"
@@ -85,9 +128,40 @@ class Agent:
         """How many decisions have not had their reward."""
         return len(self._open)
 
-    def decide(self, arms: npt.ArrayLike) -> Decision:
-        """Play one of K arms: the rows of a table of features, or numbers of the catalogue if there is one."""
-        decision = self.player.propose(arms, self.round, self.choice).decision
+    @property
+    def arms(self) -> list[ArmId]:
+        """The ids that are known: the agent's own arms, then others that have a model."""
+        own = [] if self._reader is None else self._reader.ids
+        return list(dict.fromkeys([*own, *(id_ for book in self.player.books for id_ in book.numbers)]))
+
+    def add(self, arms: Any) -> None:
+        """Add to the arms that are meant where `decide` is given none; those with known ids take their place."""
+        self._named().add(arms)
+
+    def retire(self, id: ArmId) -> None:
+        """Forget an arm. A reward that comes later makes it a new one."""
+        id = check_id("an arm to retire", id)
+        self._named().retire(id)
+        self.player.retire(id)
+
+    def _named(self) -> ArmReader:
+        if self._reader is None:
+            raise InputError("arms with ids need an agent that was made by Agent.for_arms")
+        return self._reader
+
+    def decide(self, context: Any = None, arms: Any = None) -> Decision:
+        """Play one of K arms: ids or objects with ids, in a context.
+
+        Agents that were not made by `for_arms` take no context, and arms that are the rows of a table of features, or
+        numbers of the catalogue if there is one.
+        """
+        if self._reader is not None:
+            given: Any = self._reader.read(context, arms)
+        elif context is None or arms is None:
+            given = context if arms is None else arms
+        else:
+            raise InputError("a context needs an agent that was made by Agent.for_arms; this one takes rows")
+        decision = self.player.propose(given, self.round, self.choice).decision
         self._open.add(self.round)
         self.advance(decision.choice)
         return decision
@@ -109,7 +183,7 @@ class Agent:
 
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""
-        return pack_agent(self.player, self.round, self.choice, self._open)
+        return pack_agent(self.player, self.round, self.choice, self._open, self._reader)
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the state to a file, whole or not at all."""
@@ -119,18 +193,42 @@ class Agent:
     def load(cls, file: str | PathLike[str], *, catalogue: npt.ArrayLike | None = None) -> "Agent":
         """The agent that `save` wrote. Its policy and tuner must be registered; a catalogue must be given again."""
         data = Path(file).read_bytes()
-        policy, tuner, seed = parts_in(data)
+        policy, tuner, seed, reader = parts_in(data)
         agent = cls(policy, tuner, seed=seed, catalogue=catalogue)
+        agent._reader = reader
         agent.restore(data)
         return agent
 
     def decision_from_json(self, text: str | bytes) -> Decision:
         """A decision of this agent that was kept as `Decision.to_json` gave it."""
-        return decision_from_json(self.player, self.round, text)
+        return decision_from_json(self.player, self.round, text, named=self._reader is not None)
 
     def restore(self, data: bytes) -> None:
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""
-        self.round, self.choice, self._open = unpack_agent(self.player, data)
+        self.round, self.choice, self._open, self._reader = unpack_agent(self.player, data, self._reader)
+
+
+def _open(schema: Any) -> Any:
+    """A schema as a spec says it: what is not given is learned."""
+    if schema is None:
+        return LEARNED
+    return dict(schema) if isinstance(schema, Mapping) else list(schema) if isinstance(schema, tuple) else schema
+
+
+def _policy_for(given: Policy | Mapping[str, Any] | str, reader: ArmReader) -> Policy:
+    """The policy for what a reader gives: as wide as its rows, and able to grow if they do."""
+    policy, encoder = given, reader.encoder
+    if isinstance(policy, str):
+        policy = {"name": policy}
+    if isinstance(policy, Mapping):
+        policy = build(POLICIES, {**policy, "dim": encoder.dim})
+    if isinstance(policy, ArmPolicy) or not isinstance(policy, Policy):
+        return policy
+    if encoder.grows:
+        raise InputError(f"{type(policy).__name__} needs rows that do not grow: give the kind of every field, or hash")
+    if policy.dim != encoder.dim:
+        raise InputError(f"the policy must have dim={encoder.dim}, that of the features; got {policy.dim}")
+    return policy
 
 
 def build_agent(

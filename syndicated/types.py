@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArmRows", "Arms", "Array", "Ints", "Params"]
+__all__ = ["ArmId", "ArmRows", "Arms", "Array", "Ints", "NamedArms", "Params"]
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Arms = npt.NDArray[Any]  # features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers
 Params = Mapping[str, float]
+ArmId = str | int
 
 # The keys of a choice in states and in JSON, which stay as they are, and the fields that they stand for.
 CHOICE_KEYS = {
@@ -36,6 +37,17 @@ class ArmRows:
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedArms:
+    """Arms that are known by their ids: a row of features for each, in which NaN stands for a missing number."""
+
+    ids: tuple[ArmId, ...]
+    x: Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +80,25 @@ class Choice:
 class Decision:
     """One decision, with everything that its reward needs whenever it comes.
 
-    `arm` is the arm's place among those that were given, also with a catalogue, and `x` has its features. `params` are
-    the hyper-parameters in use: the choice, filled up by theory. `choice` is None in the warm-up.
+    `arm` is the arm's id, or its place where arms have no ids: rows of features, or numbers of a catalogue. `place` is
+    always its place among those that were given, and `x` has its features. `params` are the hyper-parameters in use:
+    the choice, filled up by theory. `choice` is None in the warm-up.
     `propensity` is the probability of the arm, given the policy's own random draw and a choice that was made before
     this round. It is None where other draws of the tuner might have played the same arm and were not asked.
     """
 
     agent: str
     round: int
-    arm: int
+    place: int
     x: Array
     propensity: float | None
     params: Params
     choice: Choice | None
+    name: ArmId | None = None
+
+    @property
+    def arm(self) -> Any:
+        return self.place if self.name is None else self.name
 
     @property
     def id(self) -> str:
@@ -91,5 +109,7 @@ class Decision:
         choice = None if self.choice is None else self.choice.as_dict()
         if choice is not None:
             choice["probability"] = [None if math.isnan(p) else p for p in choice["probability"]]
-        own = {"agent": self.agent, "round": self.round, "arm": self.arm, "x": self.x.tolist()}
+        own: dict[str, Any] = {"agent": self.agent, "round": self.round, "arm": self.arm, "x": self.x.tolist()}
+        if self.name is not None:
+            own["place"] = self.place
         return json.dumps({**own, "propensity": self.propensity, "params": dict(self.params), "choice": choice})

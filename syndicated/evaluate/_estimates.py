@@ -164,7 +164,7 @@ def accept(player: Player, proposal: Proposal, X: Array, arm: int) -> Decision:
     """
     decision = proposal.decision
     if decision.choice is None:
-        return replace(decision, arm=arm, x=X[arm].copy())
+        return replace(decision, place=arm, x=X[arm].copy())
     draws, points = player.draws(decision.round), player.tuner.points
     while decision.arm != arm:
         choice = player.tuner.choose(draws)

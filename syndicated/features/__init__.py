@@ -7,6 +7,21 @@
 """
 
 from syndicated.features._arm import Arm, ArmFields, PreparedArm
-from syndicated.features._encoders import Encoder, Hashed, Ids, Vector
+from syndicated.features._base import Encoder
+from syndicated.features._encoders import Hashed, Ids, Vector
+from syndicated.features._fields_encoder import Fields
+from syndicated.features._reader import ArmReader
+from syndicated.features._side import LEARNED
 
-__all__ = ["Arm", "ArmFields", "Encoder", "Hashed", "Ids", "PreparedArm", "Vector"]
+__all__ = [
+    "LEARNED",
+    "Arm",
+    "ArmFields",
+    "ArmReader",
+    "Encoder",
+    "Fields",
+    "Hashed",
+    "Ids",
+    "PreparedArm",
+    "Vector",
+]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from syndicated.types import ArmId
+
 
 @dataclass(frozen=True, slots=True)
 class Arm:
@@ -11,16 +13,20 @@ class Arm:
     `x` is a list of numbers, `features` an object of numbers, strings, booleans and lists of strings.
     """
 
-    id: str
+    id: ArmId
     x: list[float] | None = None
     features: dict[str, Any] | None = None
+
+
+class InlineArm(Arm):
+    """An arm whose features stand beside its id, not in an object of their own."""
 
 
 class ArmFields(Protocol):
     """What encoders read: `Arm`, and any class with its fields, such as the one that the service reads JSON into."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> ArmId: ...
 
     @property
     def x(self) -> list[float] | None: ...
@@ -33,6 +39,6 @@ class ArmFields(Protocol):
 class PreparedArm:
     """An arm that one encoder has checked and hashed: raw memory, so that many arms join fast."""
 
-    id: str
+    id: ArmId
     keys: bytes
     values: bytes

@@ -3,12 +3,16 @@
 import struct
 from typing import Any
 
+import numpy as np
+
 from syndicated._validation import MAX_MAGNITUDE, shorten
 from syndicated.errors import InputError
 
 
 def pack_numbers(path: str, x: object, size: int) -> bytes:
     """A list of numbers as raw memory, each checked."""
+    if isinstance(x, np.ndarray):
+        x = x.tolist()
     if not isinstance(x, list) or len(x) != size:
         raise InputError(f"{path} must be a list of {size} numbers; got {shorten(x)}")
     return struct.pack(f"{size}d", *[check_feature(f"{path}[{j}]", value) for j, value in enumerate(x)])
@@ -41,15 +45,13 @@ def _add(tokens: list[tuple[str, float]], path: str, name: str, value: object) -
     elif isinstance(value, bool):
         tokens.append((f"{name}\x1f{'true' if value else 'false'}", 1.0))
     elif isinstance(value, (int, float)):
-        tokens.append(
-            (name, float(value) if abs(value) <= MAX_MAGNITUDE else check_feature(_within(path, name), value))
-        )
+        tokens.append((name, float(value) if abs(value) <= MAX_MAGNITUDE else check_feature(within(path, name), value)))
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
         tokens.extend((f"{name}\x1f{each}", 1.0) for each in set(value))
     elif value is not None:
         kinds = "a number, a string, true, false, null or a list of strings"
-        raise InputError(f"{_within(path, name)} must be {kinds}; got {shorten(value)}")
+        raise InputError(f"{within(path, name)} must be {kinds}; got {shorten(value)}")
 
 
-def _within(path: str, name: str) -> str:
+def within(path: str, name: str) -> str:
     return f"{path}.{name if name.isprintable() and len(name) <= 60 else shorten(name)}"

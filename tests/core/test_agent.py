@@ -300,7 +300,7 @@ def test_the_tuner_and_the_policy_draw_apart(monkeypatch: pytest.MonkeyPatch) ->
 def test_decisions_and_choices_are_frozen() -> None:
     decision = Agent(LinUCB(dim=3)).decide(_arms(0))
     with pytest.raises(FrozenInstanceError):
-        decision.arm = 2  # type: ignore[misc]
+        decision.place = 2  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
         Choice({}).slot = 2  # type: ignore[misc]
 

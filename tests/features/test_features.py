@@ -297,8 +297,8 @@ EITHER = "features of kind ids must have either arms, a list of ids, or dim, a n
 
 SPECS: list[tuple[Any, str]] = [
     ([], "features must be an object; got []"),
-    ({}, "features.kind must be one of vector, hashed, ids; got None"),
-    ({"kind": ["vector"]}, "features.kind must be one of vector, hashed, ids; got ['vector']"),
+    ({}, "features.kind must be one of vector, hashed, ids, fields; got None"),
+    ({"kind": ["vector"]}, "features.kind must be one of vector, hashed, ids, fields; got ['vector']"),
     (VECTOR | {"size": 2}, "features of kind vector have dim, context; got 'size'"),
     ({"kind": "vector"}, "features.dim must be a whole number of at least 1; got None"),
     (VECTOR | {"dim": 2.0}, "features.dim must be a whole number of at least 1; got 2.0"),
@@ -354,7 +354,7 @@ TABLES: list[tuple[Any, Any, list[Any], str]] = [
     (IDS, None, [BARE, GOOD], "arms[1].x must be absent with these features of kind ids; got [1, 2]"),
     (IDS, None, [BARE, OBJECT], "arms[1].features must be absent with these features of kind ids; got {}"),
     (IDS | {"context": 2}, [1, None], [BARE], "context[1] must be a number; got None"),
-    (IDS, None, [Arm(7)], "arms[0].id must be a string; got 7"),  # type: ignore[arg-type]
+    (IDS, None, [Arm(7)], "arms[0].id must be a string; got 7"),
     ({"kind": "ids", "arms": ["b"]}, None, [BARE], "arms[0].id must be one of features.arms; got 'a'"),
     (IDS | {"dim": 10000}, None, [BARE] * 1001, "arms must be at most 1000 with 10000 columns; got 1001"),
     (

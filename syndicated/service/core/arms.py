@@ -62,7 +62,7 @@ class RegisteredArms:
                 self._prepared.values() if request.arms is None else request.arms
             )
             arms = [self._by_id(arm) if isinstance(arm, str) else arm for arm in wanted]
-            ids, X = [arm.id for arm in arms], self.encoder.table(request.context, arms)
+            ids, X = [str(arm.id) for arm in arms], self.encoder.table(request.context, arms)
             uses_registered = arms != request.arms
         if len(set(ids)) < len(ids):
             raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")

@@ -1,0 +1,156 @@
+"""The door for named arms: a context and arms, as programs have them, to ids with rows of numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from syndicated._validation import shorten
+from syndicated.errors import InputError, StateError
+from syndicated.features._arm import Arm, InlineArm
+from syndicated.features._base import Encoder
+from syndicated.features._values import plain_row, plain_value
+from syndicated.types import ArmId, NamedArms
+
+ID_TYPES = frozenset({str, int})
+
+
+class ArmReader:
+    """An encoder, and the agent's own arms: those that are meant where none are given.
+
+    >>> reader = ArmReader({"kind": "fields", "context": "learned", "arm": "learned"})
+    >>> read = reader.read({"age": 31}, ["tea", {"id": "milk", "price": 2.5}])
+    >>> read.ids, read.x.tolist()
+    (('tea', 'milk'), [[31.0, nan, 1.0], [31.0, 2.5, 0.0]])
+    """
+
+    def __init__(self, spec: Mapping[str, Any], arms: Any = None) -> None:
+        self.spec, self.encoder = dict(spec), Encoder.from_spec(spec)
+        self._plain = self.encoder.kind != "fields"  # whether values must be made plain first
+        self._own: dict[ArmId, Arm] = {}
+        self._described: set[ArmId] = set()  # of the own arms, those that have features
+        self._bare: list[ArmId] | None = None  # the ids that came last, and the same as a tuple
+        self._ids: tuple[ArmId, ...] = ()
+        if arms is not None and len(arms):
+            self.add(arms)
+
+    @property
+    def ids(self) -> list[ArmId]:
+        """The ids of the own arms."""
+        return list(self._own)
+
+    def read(self, context: Any, arms: Any) -> NamedArms:
+        """The arms with their rows in this context. Refused input changes nothing."""
+        if type(context) is not dict and type(context) is not list:
+            context = plain_row(context)
+        if self._plain:
+            context = plain_value(context)
+        if type(arms) is not list:
+            arms = self._listed(arms)
+        if ID_TYPES.issuperset(map(type, arms)) and self._described.isdisjoint(arms):
+            if arms != self._bare:
+                self._ids = _different(arms)
+                self._bare = list(arms)
+            return NamedArms(self._ids, self.encoder.rows(context, self._ids))
+        given = self._arms_of(arms)
+        return NamedArms(_different([arm.id for arm in given]), self.encoder.table(context, given))
+
+    def add(self, arms: Any) -> None:
+        """Take arms among the own ones, in place of earlier ones with the same ids."""
+        added = [_with_plain_values(arm) for arm in self._arms_of(self._listed(arms))]
+        _different([arm.id for arm in added])
+        self.encoder.prepare_all(added)
+        self._own |= {arm.id: arm for arm in added}
+        self._described = {id_ for id_, arm in self._own.items() if arm.x is not None or arm.features}
+
+    def retire(self, id_: ArmId) -> None:
+        """Take an arm from the own ones, if it is one."""
+        self._own.pop(id_, None)
+        self._described.discard(id_)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to read on elsewhere."""
+        arms = [[arm.id, arm.x, arm.features] for arm in self._own.values()]
+        return {"spec": self.spec, "learned": self.encoder.state(), "arms": arms}
+
+    @classmethod
+    def from_state(cls, given: Any) -> "ArmReader":
+        """The reader that `state` gave."""
+        try:
+            reader = cls(given["spec"])
+            reader.encoder.restore(given["learned"])
+            before = reader.encoder.state()
+            if given["arms"]:
+                reader.add([InlineArm(id_, x, features) for id_, x, features in given["arms"]])
+            right = reader.encoder.state() == before
+        except (InputError, KeyError, TypeError, ValueError):
+            right = False
+        if not right:
+            raise StateError(f"a state must have features and arms that fit them; got {shorten(given)}")
+        return reader
+
+    def _listed(self, arms: Any) -> list[Any]:
+        if arms is None and self._own:
+            return list(self._own)
+        if isinstance(arms, Mapping):
+            return [_described(id_, features) for id_, features in arms.items()]
+        if hasattr(arms, "to_dicts"):  # a data frame of polars
+            return list(arms.to_dicts())
+        if hasattr(arms, "iterrows"):  # one of pandas
+            return list(arms.to_dict("records"))
+        if hasattr(arms, "tolist"):
+            arms = arms.tolist()
+        if isinstance(arms, str | bytes) or not isinstance(arms, Iterable):
+            raise InputError(f"arms must be a list of ids and objects with ids; got {shorten(arms)}")
+        return list(arms)
+
+    def _arms_of(self, arms: Sequence[Any]) -> list[Arm]:
+        given = [self._arm_of(f"arms[{k}]", arm) for k, arm in enumerate(arms)]
+        return [_with_plain_values(arm) for arm in given] if self._plain else given
+
+    def _arm_of(self, path: str, given: Any) -> Arm:
+        if isinstance(given, Arm):
+            check_id(f"{path}.id", given.id)
+            return given
+        if isinstance(given, str | int | np.integer):
+            id_ = check_id(path, given)
+            return self._own.get(id_) or InlineArm(id_)
+        row = plain_row(given)
+        if not isinstance(row, dict) or "id" not in row:
+            raise InputError(f"{path} must be an id, or an object with one; got {shorten(given)}")
+        features = {name: value for name, value in row.items() if name != "id"}
+        id_ = check_id(f"{path}.id", row["id"])
+        if self.encoder.kind == "vector":
+            return InlineArm(id_, **features) if features.keys() == {"x"} else InlineArm(id_, features=features)
+        return InlineArm(id_, features=features)
+
+
+def check_id(path: str, given: Any) -> ArmId:
+    """An id: a text or a whole number."""
+    if isinstance(given, bool) or not isinstance(given, str | int | np.integer):
+        raise InputError(f"{path} must be a text or a whole number; got {shorten(given)}")
+    return str(given) if isinstance(given, str) else int(given)
+
+
+def _different(ids: Sequence[ArmId]) -> tuple[ArmId, ...]:
+    """The ids, of which there must be one, and no two alike."""
+    if not ids:
+        raise InputError("arms must be at least one; got none")
+    if len(set(ids)) < len(ids):
+        k = next(k for k, id_ in enumerate(ids) if id_ in ids[:k])
+        raise InputError(f"arms[{k}].id must differ from those before it; got {shorten(ids[k])} twice")
+    return tuple(ids)
+
+
+def _described(id_: Any, given: Any) -> Arm:
+    """An arm of a mapping from ids to features."""
+    features = plain_row(given)
+    if features is None or isinstance(features, dict):
+        return InlineArm(id_, features=features)
+    return InlineArm(id_, x=features)
+
+
+def _with_plain_values(arm: Arm) -> Arm:
+    """The arm as it can be kept in a file."""
+    features = arm.features and {name: plain_value(value) for name, value in arm.features.items()}
+    return type(arm)(arm.id, plain_value(arm.x), features)

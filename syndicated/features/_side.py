@@ -1,0 +1,151 @@
+"""One side of a table, the context or the arms: its fields, or the vector that it is."""
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from syndicated._validation import check_count, shorten
+from syndicated.errors import InputError
+from syndicated.features._base import Parts
+from syndicated.features._columns import Columns
+from syndicated.features._fields import Field, Row, field_of, kind_of
+from syndicated.features._tokens import within
+from syndicated.features._values import is_missing, pack_plain, read_vector
+
+LEARNED = "learned"  # in place of a schema: the fields are those that come
+
+
+class Side:
+    """The fields of a side by their names, or the columns of its vector.
+
+    `given` is a schema (names and kinds), a list of names, the size of a vector, None for nothing, or "learned".
+    """
+
+    def __init__(self, name: str, given: Any, columns: Columns) -> None:
+        self.name, self.columns = name, columns
+        self.fields: dict[str, Field] = {}
+        self.names: list[str] | None = None  # of all fields that there may be; None if there may be any
+        self.vector = b""  # the places of a vector's columns
+        self._plain: tuple[str, ...] | None = None  # the names, if all fields are numbers
+        self.grows = given == LEARNED or isinstance(given, list)
+        if isinstance(given, dict):
+            self._take_schema(given)
+        elif isinstance(given, list):
+            self.names = _check_names(name, given)
+        elif given is None:
+            self.names = []
+        elif not self.grows:
+            self.names = []
+            self._take_vector(check_count(f"features.{name}", given))
+
+    def _take_schema(self, schema: dict[str, Any]) -> None:
+        self.names = _check_names(self.name, list(schema))
+        self.grows = "category" in schema.values()
+        for name, kind in schema.items():
+            path = within(f"features.{self.name}", name)
+            self.fields[name] = field_of(self.columns, self.name, name, kind, path, grows=False)
+        self._note()
+
+    def read(self, path: str, given: Any) -> Parts:
+        """What a context or an arm says, as places of columns and their values."""
+        if isinstance(given, dict):
+            return self._read_object(path, given)
+        if given is None:
+            return self._miss()
+        if not self.vector:
+            if self.fields or self.names is not None:
+                raise InputError(f"{path} must be an object of fields; got {shorten(given)}")
+            self._take_vector(len(read_vector(path, given)))
+        return self.vector, read_vector(path, given, len(self.vector) // 8).tobytes()
+
+    def _read_object(self, path: str, given: dict[str, Any]) -> Parts:
+        if self.vector:
+            raise InputError(f"{path} must be a list of {len(self.vector) // 8} numbers; got {shorten(given)}")
+        if self._plain is not None and tuple(given) == self._plain:
+            numbers = pack_plain(given.values())
+            if numbers is not None:
+                return self._places, numbers.tobytes()
+        row: Row = {}
+        present = 0
+        for name, value in given.items():
+            if isinstance(value, dict):
+                for inner, part in value.items():
+                    present += self._read_field(path, f"{name}.{inner}", part, row)
+            else:
+                present += self._read_field(path, name, value, row)
+        if present < len(self.fields):
+            self._miss_absent(given, row)
+        return pack_row(row)
+
+    def _read_field(self, path: str, name: str, value: Any, row: Row) -> bool:
+        """Read one field, and say whether it is a known one."""
+        field = self.fields.get(name)
+        if field is None:
+            if not isinstance(name, str):
+                raise InputError(f"{path} must have names that are text; got {shorten(name)}")
+            where = within(path, name)
+            if self.names is not None and name not in self.names:
+                raise InputError(f"{where} must be one of the fields {', '.join(self.names) or '(none)'}")
+            if is_missing(value) or (isinstance(value, list | tuple) and not value):
+                return False
+            kind = kind_of(where, value)
+            field = self.fields[name] = field_of(self.columns, self.name, name, kind, where, grows=True)
+            self._note()
+        field.read(path, value, row)
+        return True
+
+    def _miss_absent(self, given: dict[str, Any], row: Row) -> None:
+        nested = {f"{name}.{inner}" for name, value in given.items() if isinstance(value, dict) for inner in value}
+        for name, field in self.fields.items():
+            if name not in given and name not in nested:
+                field.miss(row)
+
+    def _miss(self) -> Parts:
+        """Nothing was given: all numbers are missing."""
+        if self.vector:
+            return self.vector, np.full(len(self.vector) // 8, np.nan).tobytes()
+        row: Row = {}
+        self._miss_absent({}, row)
+        return pack_row(row)
+
+    def _take_vector(self, size: int) -> None:
+        self.vector = struct.pack(f"{size}Q", *[self.columns.of(self.name, j) for j in range(size)])
+
+    def _note(self) -> None:
+        """Keep what makes objects of numbers fast to read."""
+        columns = [getattr(field, "column", None) for field in self.fields.values()]
+        self._plain = None if None in columns else tuple(self.fields)
+        self._places = b"" if self._plain is None else struct.pack(f"{len(columns)}Q", *columns)
+
+    def forget_after(self, count: int) -> None:
+        """Drop the fields that came after the first ones, and a vector that has no columns."""
+        while len(self.fields) > count:
+            self.fields.popitem()
+        if not self.columns.has(self.name, 0):
+            self.vector = b""
+        self._note()
+
+    def restore(self, kinds: dict[str, Any]) -> None:
+        """Take the fields that `as_dict` gave, whose columns are known."""
+        for name, kind in kinds.items():
+            if name not in self.fields:
+                self.fields[name] = field_of(self.columns, self.name, name, kind, name, grows=True)
+        size = sum(len(token) == 2 and token[0] == self.name and type(token[1]) is int for token in self.columns.places)
+        if size:
+            self._take_vector(size)
+        self._note()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields that were learned, as they stand in a state."""
+        return {name: field.kind for name, field in self.fields.items()}
+
+
+def pack_row(row: Row) -> Parts:
+    return struct.pack(f"{len(row)}Q", *row), struct.pack(f"{len(row)}d", *row.values())
+
+
+def _check_names(side: str, names: list[Any]) -> list[str]:
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise InputError(f"features.{side} must have different names; got {shorten(names)}")
+    return names
