@@ -119,9 +119,8 @@ def decision_from_json(player: Player, round_: int, text: str | bytes, named: bo
 
 def _check_row(player: Player, given: Any, named: bool) -> Array:
     """The features of a decision; a policy that keeps a model for each arm takes rows of any width."""
-    policy = player.policies[0]
-    any_width = named and isinstance(policy, ArmPolicy) and isinstance(given, list)
-    rows = check_arms([given], max(1, len(given)) if any_width else policy.dim)
+    any_width = named and isinstance(player.policies[0], ArmPolicy) and isinstance(given, list)
+    rows = check_arms([given], max(1, len(given))) if any_width else player.check_table([given])
     check_features(rows)
     x: Array = rows[0]
     return x

@@ -16,6 +16,7 @@ from syndicated._argmax import best
 from syndicated._arm_book import ArmBook
 from syndicated._learner import Learner
 from syndicated._missing import ColumnMeans, first_invalid
+from syndicated._sparse import check_rows
 from syndicated._validation import check_arms, check_features, check_numbers
 from syndicated.errors import InputError
 from syndicated.policies import Policy
@@ -82,7 +83,8 @@ class Player:
 
     def __init__(self, policy: Policy, tuner: Tuner, seed: int, catalogue: npt.ArrayLike | None, id_: str) -> None:
         self.id, self.seed = id_, seed
-        self.catalogue = None if catalogue is None else check_arms(catalogue, policy.dim).copy()
+        self._check_table = check_rows if policy.sparse else check_arms
+        self.catalogue = None if catalogue is None else self._check_table(catalogue, policy.dim).copy()
         if self.catalogue is not None:
             check_features(self.catalogue)
         self.tuner = tuner.fresh()
@@ -142,7 +144,7 @@ class Player:
         choice = decision.choice
         for slot in range(len(self.policies)) if choice is None else [choice.slot]:
             self._teach(slot, decision, reward)
-        if decision.name is not None:
+        if decision.name is not None and decision.x.ndim == 1:
             self.means.learn(decision.x)
         if choice is not None:
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
@@ -166,6 +168,10 @@ class Player:
     def draws(self, round_: int) -> Stream:
         """What the tuner draws the choice of a round after the warm-up from."""
         return Stream(self.seed, TUNER, (round_ - self.warmup) // self._period)
+
+    def check_table(self, X: npt.ArrayLike) -> Array:
+        """Features as the policy takes them: a table, or sparse rows too."""
+        return self._check_table(X, self.policies[0].dim)
 
     def parts(self) -> dict[str, Learner]:
         """Everything that learns, by the name that it has in a state."""
@@ -260,23 +266,23 @@ class Player:
         if isinstance(arms, NamedArms):
             return self._check_named(arms)
         if self.catalogue is None:
-            return check_arms(arms, self.policies[0].dim)
+            return self.check_table(arms)
         return check_numbers(arms, len(self.catalogue))
 
     def _check_named(self, arms: NamedArms) -> NamedArms:
         """Arms with ids, their missing numbers filled in; rows of any width for a policy that grows with them."""
         policy, X = self.policies[0], arms.x
-        X = check_arms(X, X.shape[-1] if isinstance(policy, ArmPolicy) else policy.dim)
+        X = check_arms(X, X.shape[-1]) if isinstance(policy, ArmPolicy) else self.check_table(X)
         if len(X) != len(arms.ids):
             raise InputError(f"the arms must have one row for each of {len(arms.ids)} ids; got {len(X)}")
-        if first_invalid(X) >= 0:
+        if X.ndim == 2 and first_invalid(X) >= 0:
             X = self.means.fill(X)
             check_features(X)
         return arms if X is arms.x else NamedArms(arms.ids, X)
 
     def _features(self, arms: Arms | NamedArms) -> Array:
-        """Features that may be invalid; those of named arms and of the catalogue were checked when they were given."""
-        return NO_FEATURES if isinstance(arms, NamedArms) or self.catalogue is not None else arms
+        """Features that may be invalid: those of a table, which the scores will show. All others were checked."""
+        return NO_FEATURES if isinstance(arms, NamedArms) or arms.ndim != 2 else arms
 
     def _x(self, arms: Arms | NamedArms, arm: int) -> Array:
         rows = arms.x if isinstance(arms, NamedArms) else arms

@@ -35,14 +35,14 @@ def check_numbers(arms: npt.ArrayLike, count: int) -> Ints:
     return np.ascontiguousarray(numbers, dtype=np.int64)
 
 
-def check_features(X: Array) -> None:
-    """Refuse NaN, infinity and values whose squared sums would overflow, naming the arm and the feature."""
+def check_features(X: Array, place: str = "feature") -> None:
+    """Refuse NaN, infinity and values whose squared sums would overflow, naming the arm and the place in its row."""
     bad = np.argwhere(~(np.abs(X) <= MAX_MAGNITUDE))
     if len(bad):
         arm, feature = bad[0]
         value = X[arm, feature]
         must = f"at most {MAX_MAGNITUDE:g} in size" if np.isfinite(value) else "finite"
-        raise InputError(f"features must be {must}; arm {arm}, feature {feature} is {value:g}")
+        raise InputError(f"features must be {must}; arm {arm}, {place} {feature} is {value:g}")
 
 
 def check_number(what: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:

@@ -13,7 +13,9 @@ __all__ = ["ArmId", "ArmRows", "Arms", "Array", "Ints", "NamedArms", "Params"]
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Arms = npt.NDArray[Any]  # features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers
+# Features, (K, d) floats; or the numbers of arms in a catalogue, (K,) integers; or sparse rows, (K, 2, n) floats: for
+# each arm n columns, rising, and their values. A value 0 is no entry, and fills up shorter rows.
+Arms = npt.NDArray[Any]
 Params = Mapping[str, float]
 ArmId = str | int
 

@@ -23,6 +23,7 @@ class Policy(Learner):
     the least and the largest value that each may have. `natural` names those in units that the policy estimates while
     it learns, so that the same value is good in any world, with the plain ones that `theory` turns them into.
     Where those that are `exploring` are 0, the scores are those of the greedy choice.
+    A `sparse` policy also takes sparse rows: arms (K, 2, n), the played arm's features (2, n).
     `intercept` adds a constant feature to the model; `sigma`, the noise level, enters the theoretical values only;
     `size` is the model's dimension.
     """
@@ -33,6 +34,7 @@ class Policy(Learner):
     hyper: ClassVar[dict[str, tuple[float, float]]]
     natural: ClassVar[dict[str, tuple[str, ...]]] = {}
     exploring: ClassVar[tuple[str, ...]] = ()
+    sparse: ClassVar[bool] = False
     rewards: ClassVar[tuple[float, float]] = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
 
     def __post_init__(self) -> None:

@@ -100,7 +100,10 @@ def test_a_second_run_repeats_nothing(tmp_path: Path) -> None:
 
 
 MISTAKES = [
-    (["run", "--policy", "LinUBC"], "no 'LinUBC' is registered; there are LinTS, LinUCB, SGDTS, UCBGLM"),
+    (
+        ["run", "--policy", "LinUBC"],
+        "no 'LinUBC' is registered; there are DiagonalTS, DiagonalUCB, LinTS, LinUCB, SGDTS, UCBGLM",
+    ),
     (
         ["run", "--tuner", "Magic"],
         "no 'Magic' is registered; there are Consensus, Corral, Fixed, OP, Syndicated, Theory, TwoLayer, Uniform",

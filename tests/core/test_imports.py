@@ -21,7 +21,7 @@ LAYERS = [
     {"types", "errors", "_decided_by", "_numba", "_special", "_files", "_formatting", "_security_headers"},
     {"_compiled", "_extras", "_validation", "_learner", "_series"},
     {"streams", "_arm_book", "_missing"},
-    {"space", "registry", "_argmax", "_statefile", "datasets", "features"},
+    {"space", "registry", "_argmax", "_sparse", "_statefile", "datasets", "features"},
     {"policies", "tuners", "environments"},
     {"spec"},
     {"_player"},
