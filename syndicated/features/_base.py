@@ -73,8 +73,7 @@ class Encoder(ABC):
         """The features of every arm in this context, (K, dim)."""
         if not arms:
             raise InputError(f"arms must be a list of at least one arm; got {shorten(arms)}")
-        if len(arms) * self.dim > MAX_CELLS:
-            raise InputError(f"arms must be at most {MAX_CELLS // self.dim} with {self.dim} columns; got {len(arms)}")
+        self._check_cells(len(arms))
         given = self._context(context)
         return self._fill(given, self._all(arms))
 
@@ -85,6 +84,10 @@ class Encoder(ABC):
     def with_context(self, context: Context, X: npt.ArrayLike) -> Array:
         """The features of arms that are a table already, such as a binary body's, with the context's beside them."""
         raise InputError(f"a table of arms needs features of kind vector; these are of kind {self.kind}")
+
+    def _check_cells(self, arms: int) -> None:
+        if arms * self.dim > MAX_CELLS:
+            raise InputError(f"arms must be at most {MAX_CELLS // self.dim} with {self.dim} columns; got {arms}")
 
     def _all(self, arms: Sequence[ArmFields | PreparedArm]) -> list[Parts]:
         return [

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from syndicated._validation import MAX_MAGNITUDE, check_count, shorten
 from syndicated.errors import InputError
 from syndicated.features._columns import Columns
@@ -12,6 +14,8 @@ from syndicated.features._values import is_missing, is_number, read_number, read
 
 MAX_VALUES = 50  # of a category whose values are learned; later ones share a column
 KINDS = "'number', 'category', a list of values, {'hashed': 16} or {'numbers': 8}"
+
+NUMBER_TYPES = frozenset({float, int, bool, np.float64})  # those that are read fast
 
 Row = dict[int, float]
 
@@ -44,9 +48,10 @@ class NumberField(Field):
         self.column = columns.of(side, name)
 
     def read(self, path: str, value: Any, row: Row) -> None:
-        number = value
-        if type(value) is not float or not abs(value) <= MAX_MAGNITUDE:
-            number = read_number(within(path, self.name), value)
+        if type(value) in NUMBER_TYPES and abs(value) <= MAX_MAGNITUDE:
+            row[self.column] = value
+            return
+        number = read_number(within(path, self.name), value)
         if math.isnan(number):
             self.miss(row)
         else:
@@ -90,10 +95,13 @@ class CategoryField(Field):
             row[column] = row.get(column, 0.0) + 1.0
 
     def column_of(self, path: str, text: str) -> int:
-        columns, token = self.columns, (self.side, self.name, text)
-        if not columns.has(*token) and len(self._values()) >= MAX_VALUES:
-            return columns.of(self.side, self.name, "", "others")
-        return columns.of(*token)
+        token = self.side, self.name, text
+        known = self.columns.places.get(token)
+        if known is not None:
+            return known
+        if len(self._values()) >= MAX_VALUES:
+            return self.columns.of(self.side, self.name, "", "others")
+        return self.columns.of(*token)
 
     def _values(self) -> list[Any]:
         return [token for token in self.columns.places if token[:2] == (self.side, self.name) and len(token) == 3]
@@ -166,7 +174,7 @@ def kind_of(path: str, value: Any) -> Any:
 
 
 def _texts(path: str, value: Any) -> list[str]:
-    """The texts of a category's value; whole numbers and truth values are texts here."""
+    """The texts of a category's value; whole numbers and truth values (1 and 0) are texts here."""
     if is_missing(value):
         return []
     if not isinstance(value, list | tuple):
@@ -177,6 +185,6 @@ def _texts(path: str, value: Any) -> list[str]:
 def _text(path: str, value: Any) -> str:
     if isinstance(value, str):
         return str(value)
-    if not is_number(value) or isinstance(value, float):
+    if not is_number(value) or float(value) % 1 != 0.0:
         raise InputError(f"{path} must be a text, a truth value or a whole number; got {shorten(value)}")
-    return str(value).lower()
+    return str(int(value))

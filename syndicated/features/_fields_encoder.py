@@ -36,7 +36,7 @@ class Fields(Encoder):
             raise InputError(f"features.interactions must be true or false; got {shorten(interactions)}")
         self._columns = Columns()
         self._sides = Side("context", context, self._columns), Side("arm", arm, self._columns)
-        self._interactions, self._crossed = interactions, -1
+        self._interactions, self._known_columns = interactions, -1
         self.grows = any(side.grows for side in self._sides)
         self._grow()
 
@@ -70,16 +70,18 @@ class Fields(Encoder):
         return prepared
 
     def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
-        table: Array = self._learning(self._same_rows, context, ids)
-        return table
-
-    def _same_rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
-        """Rows of arms that are all alike."""
-        parts, bare = self._context(context), self._sides[1].read("arms[0]", None)
-        row = self._fill(parts, [bare])
-        table = np.empty((len(ids), row.shape[1]))
+        row: Array | None = self._sides[0].plain(context) if self._context_is_row else None
+        if row is None:
+            row = self._learning(self._bare_row, context)
+        self._check_cells(len(ids))
+        table = np.empty((len(ids), self.dim))
         table[:] = row
         return table
+
+    def _bare_row(self, context: Context) -> Array:
+        """The row of an arm that brings nothing."""
+        row: Array = self._fill(self._context(context), [self._sides[1].read("arms[0]", None)])
+        return row
 
     def _learning(self, make: Callable[..., Any], *arguments: object) -> Any:
         """What is made, with its new columns; they are kept only if all of it is valid."""
@@ -115,15 +117,18 @@ class Fields(Encoder):
 
     def _grow(self) -> None:
         """Have columns for the products of all others, and know how many there are."""
-        if self._interactions and self._crossed != len(self._columns):
+        if self._known_columns == len(self._columns):
+            return
+        if self._interactions:
             self._of_context, self._of_arms = (
                 [place for token, place in self._columns.places.items() if token[0] == side.name]
                 for side in self._sides
             )
             pairs = [[self._columns.of("product", c, a) for a in self._of_arms] for c in self._of_context]
             self._pairs = np.array(pairs, dtype=np.int64).reshape(len(self._of_context), len(self._of_arms))
-            self._crossed = len(self._columns)
+        self._known_columns = len(self._columns)
         self.dim = max(1, len(self._columns))
+        self._context_is_row = self._sides[0].plain_places == np.arange(self.dim).tobytes()  # if all of it is numbers
 
     def _fill(self, context: Parts, arms: list[Parts]) -> Array:
         if self.grows:

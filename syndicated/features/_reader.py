@@ -1,18 +1,19 @@
 """The door for named arms: a context and arms, as programs have them, to ids with rows of numbers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError, StateError
-from syndicated.features._arm import Arm, InlineArm
+from syndicated.features._arm import Arm, InlineArm, PreparedArm
 from syndicated.features._base import Encoder
 from syndicated.features._values import plain_row, plain_value
 from syndicated.types import ArmId, NamedArms
 
 ID_TYPES = frozenset({str, int})
+PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 
 
 class ArmReader:
@@ -31,6 +32,7 @@ class ArmReader:
         self._described: set[ArmId] = set()  # of the own arms, those that have features
         self._bare: list[ArmId] | None = None  # the ids that came last, and the same as a tuple
         self._ids: tuple[ArmId, ...] = ()
+        self._repeated = RepeatedArms(self.encoder)
         if arms is not None and len(arms):
             self.add(arms)
 
@@ -52,8 +54,12 @@ class ArmReader:
                 self._ids = _different(arms)
                 self._bare = list(arms)
             return NamedArms(self._ids, self.encoder.rows(context, self._ids))
-        given = self._arms_of(arms)
-        return NamedArms(_different([arm.id for arm in given]), self.encoder.table(context, given))
+        ids, given = self._repeated.find(arms, self._arms_of)
+        try:
+            return NamedArms(ids, self.encoder.table(context, given))
+        except InputError:
+            self._repeated = RepeatedArms(self.encoder)
+            raise
 
     def add(self, arms: Any) -> None:
         """Take arms among the own ones, in place of earlier ones with the same ids."""
@@ -62,11 +68,13 @@ class ArmReader:
         self.encoder.prepare_all(added)
         self._own |= {arm.id: arm for arm in added}
         self._described = {id_ for id_, arm in self._own.items() if arm.x is not None or arm.features}
+        self._repeated = RepeatedArms(self.encoder)
 
     def retire(self, id_: ArmId) -> None:
         """Take an arm from the own ones, if it is one."""
         self._own.pop(id_, None)
         self._described.discard(id_)
+        self._repeated = RepeatedArms(self.encoder)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to read on elsewhere."""
@@ -123,6 +131,43 @@ class ArmReader:
         if self.encoder.kind == "vector":
             return InlineArm(id_, **features) if features.keys() == {"x"} else InlineArm(id_, features=features)
         return InlineArm(id_, features=features)
+
+
+class RepeatedArms:
+    """The arms that came last. If they come again they are prepared, so that their features are read once."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._last: list[Any] | None = None  # copies; None if they have parts that can be changed from outside
+        self._ids: tuple[ArmId, ...] = ()
+        self._prepared: list[PreparedArm] | None = None
+        self._width = 0
+
+    def find(
+        self, arms: list[Any], arms_of: Callable[[list[Any]], list[Arm]]
+    ) -> tuple[tuple[ArmId, ...], Sequence[Arm | PreparedArm]]:
+        """The ids of arms, and the arms, prepared if the same came before. New columns make them be read again."""
+        if not self._came_before(arms):
+            given = arms_of(arms)
+            self._ids, self._prepared = _different([arm.id for arm in given]), None
+            self._last = [dict(arm) if type(arm) is dict else arm for arm in arms] if _is_plain(arms) else None
+            return self._ids, given
+        if self._prepared is None or self._width != self._encoder.dim:
+            self._prepared, self._width = self._encoder.prepare_all(arms_of(arms)), self._encoder.dim
+        return self._ids, self._prepared
+
+    def _came_before(self, arms: list[Any]) -> bool:
+        try:
+            return arms == self._last
+        except (TypeError, ValueError):  # arrays, and what data frames have for missing values, do not compare
+            return False
+
+
+def _is_plain(arms: list[Any]) -> bool:
+    """Whether arms are ids, and objects of nothing but texts and numbers."""
+    return all(
+        PLAIN_TYPES.issuperset(map(type, arm.values())) if type(arm) is dict else type(arm) in ID_TYPES for arm in arms
+    )
 
 
 def check_id(path: str, given: Any) -> ArmId:

@@ -12,7 +12,9 @@ from syndicated.features._columns import Columns
 from syndicated.features._fields import Field, Row, field_of, kind_of
 from syndicated.features._tokens import within
 from syndicated.features._values import is_missing, pack_plain, read_vector
+from syndicated.types import Array
 
+NO_PARTS: Parts = (b"", b"")
 LEARNED = "learned"  # in place of a schema: the fields are those that come
 
 
@@ -27,7 +29,10 @@ class Side:
         self.fields: dict[str, Field] = {}
         self.names: list[str] | None = None  # of all fields that there may be; None if there may be any
         self.vector = b""  # the places of a vector's columns
-        self._plain: tuple[str, ...] | None = None  # the names, if all fields are numbers
+        self._plain: tuple[str, ...] | None = (
+            None  # the names, if all fields are numbers, and the places of their columns
+        )
+        self._places = b""
         self.grows = given == LEARNED or isinstance(given, list)
         if isinstance(given, dict):
             self._take_schema(given)
@@ -35,6 +40,9 @@ class Side:
             self.names = _check_names(name, given)
         elif given is None:
             self.names = []
+        elif isinstance(given, str) and not self.grows:
+            must = "an object of names and kinds, a list of names, the size of a vector, or 'learned'"
+            raise InputError(f"features.{name} must be {must}; got {shorten(given)}")
         elif not self.grows:
             self.names = []
             self._take_vector(check_count(f"features.{name}", given))
@@ -52,53 +60,61 @@ class Side:
         if isinstance(given, dict):
             return self._read_object(path, given)
         if given is None:
-            return self._miss()
+            return self._miss() if self.vector or self.fields else NO_PARTS
         if not self.vector:
             if self.fields or self.names is not None:
                 raise InputError(f"{path} must be an object of fields; got {shorten(given)}")
             self._take_vector(len(read_vector(path, given)))
         return self.vector, read_vector(path, given, len(self.vector) // 8).tobytes()
 
+    def plain(self, given: Any) -> Array | None:
+        """The numbers of what is given, if that is all it has, and none is missing."""
+        if type(given) is dict:
+            return pack_plain(given.values()) if tuple(given) == self._plain else None
+        if not self.vector or not isinstance(given, np.ndarray | list):
+            return None
+        numbers = pack_plain(given)
+        return numbers if numbers is not None and 8 * len(numbers) == len(self.vector) else None
+
+    @property
+    def plain_places(self) -> bytes:
+        """The places of the columns that `plain` gives the numbers of."""
+        return self.vector or self._places
+
     def _read_object(self, path: str, given: dict[str, Any]) -> Parts:
         if self.vector:
             raise InputError(f"{path} must be a list of {len(self.vector) // 8} numbers; got {shorten(given)}")
-        if self._plain is not None and tuple(given) == self._plain:
-            numbers = pack_plain(given.values())
-            if numbers is not None:
-                return self._places, numbers.tobytes()
+        numbers = self.plain(given)
+        if numbers is not None:
+            return self._places, numbers.tobytes()
+        if dict in map(type, given.values()):
+            given = _flat(given)
         row: Row = {}
-        present = 0
         for name, value in given.items():
-            if isinstance(value, dict):
-                for inner, part in value.items():
-                    present += self._read_field(path, f"{name}.{inner}", part, row)
-            else:
-                present += self._read_field(path, name, value, row)
-        if present < len(self.fields):
+            field = self.fields.get(name) or self._new_field(path, name, value)
+            if field is not None:
+                field.read(path, value, row)
+        if len(given) != len(self.fields) or given.keys() != self.fields.keys():
             self._miss_absent(given, row)
         return pack_row(row)
 
-    def _read_field(self, path: str, name: str, value: Any, row: Row) -> bool:
-        """Read one field, and say whether it is a known one."""
-        field = self.fields.get(name)
-        if field is None:
-            if not isinstance(name, str):
-                raise InputError(f"{path} must have names that are text; got {shorten(name)}")
-            where = within(path, name)
-            if self.names is not None and name not in self.names:
-                raise InputError(f"{where} must be one of the fields {', '.join(self.names) or '(none)'}")
-            if is_missing(value) or (isinstance(value, list | tuple) and not value):
-                return False
-            kind = kind_of(where, value)
-            field = self.fields[name] = field_of(self.columns, self.name, name, kind, where, grows=True)
-            self._note()
-        field.read(path, value, row)
-        return True
+    def _new_field(self, path: str, name: Any, value: Any) -> Field | None:
+        """A field that was not known before; None if its value does not tell what it is."""
+        if not isinstance(name, str):
+            raise InputError(f"{path} must have names that are text; got {shorten(name)}")
+        where = within(path, name)
+        if self.names is not None and name not in self.names:
+            raise InputError(f"{where} must be one of the fields {', '.join(self.names) or '(none)'}")
+        if is_missing(value) or (isinstance(value, list | tuple) and not value):
+            return None
+        kind = kind_of(where, value)
+        field = self.fields[name] = field_of(self.columns, self.name, name, kind, where, grows=True)
+        self._note()
+        return field
 
     def _miss_absent(self, given: dict[str, Any], row: Row) -> None:
-        nested = {f"{name}.{inner}" for name, value in given.items() if isinstance(value, dict) for inner in value}
         for name, field in self.fields.items():
-            if name not in given and name not in nested:
+            if name not in given:
                 field.miss(row)
 
     def _miss(self) -> Parts:
@@ -139,6 +155,14 @@ class Side:
     def as_dict(self) -> dict[str, Any]:
         """The fields that were learned, as they stand in a state."""
         return {name: field.kind for name, field in self.fields.items()}
+
+
+def _flat(given: dict[str, Any]) -> dict[str, Any]:
+    """The object with those within it taken apart, one level deep."""
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        flat |= {f"{name}.{inner}": part for inner, part in value.items()} if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def pack_row(row: Row) -> Parts:

@@ -32,31 +32,40 @@ def read_number(path: str, value: Any) -> float:
         return math.nan
     if not is_number(value):
         raise InputError(f"{path} must be a number; got {shorten(value)}")
-    if not abs(value) <= MAX_MAGNITUDE:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= MAX_MAGNITUDE:
         raise InputError(f"{path} must be finite and at most {MAX_MAGNITUDE:g} in size; got {shorten(value)}")
-    return float(value)
+    return number
 
 
 def pack_plain(values: Any) -> Array | None:
-    """Numbers as an array, if all of them are valid and none is missing."""
-    try:
-        numbers = np.frombuffer(array("d", values))
-    except (TypeError, ValueError, OverflowError):
-        return None
+    """A vector of numbers as an array, if all of them are valid and none is missing."""
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1 or values.dtype.kind not in "fiub":
+            return None
+        numbers: Array = np.ascontiguousarray(values, dtype=np.float64)
+    else:
+        try:
+            numbers = np.frombuffer(array("d", values))
+        except (TypeError, ValueError, OverflowError):
+            return None
     return numbers if len(numbers) and first_invalid(numbers.reshape(1, -1)) < 0 else None
 
 
 def read_vector(path: str, given: Any, size: int | None = None) -> Array:
     """A list or an array of numbers, NaN where they are missing."""
+    numbers = pack_plain(given) if isinstance(given, np.ndarray | list | tuple) else None
+    if numbers is not None and size in (None, len(numbers)):
+        return numbers
     if isinstance(given, np.ndarray):
         given = given.tolist()
     if not isinstance(given, list | tuple) or not given or size not in (None, len(given)):
         must = "a list of numbers" if size is None else f"a list of {size} numbers"
         raise InputError(f"{path} must be {must}; got {shorten(given)}")
-    numbers = pack_plain(given)
-    if numbers is None:
-        numbers = np.array([read_number(f"{path}[{j}]", value) for j, value in enumerate(given)])
-    return numbers
+    return np.array([read_number(f"{path}[{j}]", value) for j, value in enumerate(given)])
 
 
 def plain_value(value: Any) -> Any:
@@ -72,7 +81,7 @@ def plain_value(value: Any) -> Any:
 
 def plain_row(given: Any) -> Any:
     """An object or a list out of what holds one row: a mapping, a row of a data frame, a named tuple, a vector."""
-    if type(given) is dict or type(given) is list or given is None:
+    if given is None or type(given) in (dict, list, np.ndarray):
         return given
     if isinstance(given, Mapping):
         return dict(given)
@@ -83,4 +92,4 @@ def plain_row(given: Any) -> Any:
         return rows[0] if len(rows) == 1 else rows
     if hasattr(given, "to_dict"):
         return given.to_dict()
-    return given.tolist() if hasattr(given, "tolist") and not isinstance(given, np.ndarray) else given
+    return given.tolist() if hasattr(given, "tolist") else given

@@ -253,6 +253,8 @@ class Bandit:
 def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
     """The encoder and the agent of a spec; a spec that cannot work is refused."""
     encoder = Encoder.from_spec(spec.features)
+    if encoder.grows:
+        raise InputError(f"features must say the kind of every field, so that they stay; got {shorten(spec.features)}")
     for part in (spec.policy, spec.tuner):
         if not isinstance(part.get("name"), str):
             raise InputError(f"a policy and a tuner must have a name; got {shorten(part)}")
