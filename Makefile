@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --editable ./client
 EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet
 
-.PHONY: demo paper scoreboard serve test test-lowest bench clean
+.PHONY: demo paper scoreboard bakeoff serve test test-lowest bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
@@ -16,6 +16,10 @@ paper: .venv/installed
 scoreboard: .venv/installed
 	$(BIN)/syndicated scoreboard --out results/scoreboard
 	cp results/scoreboard/scoreboard.md results/scoreboard/scoreboard.svg docs/
+
+bakeoff: .venv/installed
+	$(BIN)/syndicated bakeoff --out results/bakeoff
+	cp results/bakeoff/bakeoff.md docs/
 
 serve: .venv/serve
 	$(BIN)/syndicated serve

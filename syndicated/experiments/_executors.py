@@ -19,20 +19,27 @@ from typing import Any
 from syndicated._extras import extra
 from syndicated.errors import InputError, TaskError
 from syndicated.experiments._experiment import Task
-from syndicated.experiments._run import Curve, Executor, run_task
+from syndicated.experiments._run import AnyTask, Curve, Executor, ExecutorOf, Outcome, run_task
 
 SCHEDULER_TIMEOUT = 10  # seconds
 
 
 def processes(jobs: int) -> Executor:
     """An executor of `jobs` processes on this machine."""
-    return partial(_on_processes, jobs=jobs)
+    return processes_for(run_task, jobs)
 
 
-def _on_processes(tasks: Sequence[Task], jobs: int) -> Generator[tuple[Task, Curve], None, None]:
+def processes_for(work: Callable[[AnyTask], Outcome], jobs: int) -> ExecutorOf[AnyTask, Outcome]:
+    """An executor of `jobs` processes on this machine for any kind of task."""
+    return partial(_on_processes, work=work, jobs=jobs)
+
+
+def _on_processes(
+    tasks: Sequence[AnyTask], work: Callable[[AnyTask], Outcome], jobs: int
+) -> Generator[tuple[AnyTask, Outcome], None, None]:
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_start_worker)
     try:
-        futures = {pool.submit(run_task, task): task for task in tasks}
+        futures = {pool.submit(work, task): task for task in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:

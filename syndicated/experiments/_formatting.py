@@ -1,6 +1,7 @@
-"""Facts about a run as text: versions, times and specs."""
+"""Facts about a run as text: versions, times, specs and tables."""
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import numpy as np
@@ -41,3 +42,16 @@ def spec_text(spec: Spec) -> str:
         elif name != "name":
             said.append(f"{name}={f'{value:.4g}' if isinstance(value, float) else value}")
     return f"{spec['name']}({', '.join(said)})"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
+    r"""A table whose first `texts` columns are text and the others numbers.
+
+    >>> print(table(["who", "how much"], [["a|b", "1"]]), end="")
+    | who | how much |
+    |---|---:|
+    | a\|b | 1 |
+    """
+    rules = ["---" if place < texts else "---:" for place in range(len(headings))]
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (headings, *rows)]
+    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]]) + "\n"

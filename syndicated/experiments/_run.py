@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy as np
 
@@ -41,7 +41,17 @@ class Curve(TypedDict):
     seconds: float
 
 
-Executor = Callable[[Sequence[Task]], Generator[tuple[Task, Curve], None, None]]
+class KeyedTask(Protocol):
+    """What can be run and kept: tasks with equal keys have equal results."""
+
+    @property
+    def key(self) -> str: ...
+
+
+AnyTask = TypeVar("AnyTask", bound=KeyedTask)
+Outcome = TypeVar("Outcome")
+ExecutorOf = Callable[[Sequence[AnyTask]], Generator[tuple[AnyTask, Outcome], None, None]]
+Executor = ExecutorOf[Task, Curve]
 
 
 class Run(NamedTuple):
@@ -111,6 +121,16 @@ def run(
     done: Callable[[Task], None] = lambda task: None,
 ) -> list[Curve]:
     """The curve of every task, computed by the executor unless the folder has it; `done` is called with each."""
+    return run_tasks(tasks, folder, executor, done)
+
+
+def run_tasks(
+    tasks: Sequence[AnyTask],
+    folder: str | Path,
+    executor: ExecutorOf[AnyTask, Outcome],
+    done: Callable[[AnyTask], None],
+) -> list[Outcome]:
+    """The outcome of every task of any kind; it must be JSON."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     missing = []
@@ -122,8 +142,8 @@ def run(
     left = len(missing)
     try:
         with closing(executor(missing)) as finished:
-            for task, curve in finished:
-                write(_file(folder, task), json.dumps(curve))
+            for task, outcome in finished:
+                write(_file(folder, task), json.dumps(outcome))
                 left -= 1
                 done(task)
     except TaskError as error:
@@ -147,5 +167,5 @@ def run_experiments(
     return [Run(e, own, [next(curves) for _ in own]) for e, own in zip(experiments, tasks, strict=True)]
 
 
-def _file(folder: Path, task: Task) -> Path:
+def _file(folder: Path, task: KeyedTask) -> Path:
     return folder / f"{task.key}.json"

@@ -28,7 +28,7 @@ LAYERS = [
     {"_agent_state"},
     {"agent"},
     {"checks", "experiments", "evaluate", "store"},
-    {"client", "experiments.paper", "service.core"},
+    {"client", "experiments.bakeoff", "experiments.paper", "service.core"},
     {"experiments.scoreboard", "service.http"},
     {"service.dashboard"},
     {"service"},  # create_app, which puts its rooms together
@@ -133,7 +133,7 @@ def test_the_library_loads_nothing_heavy() -> None:
 
 
 def test_the_experiments_load_neither_plots_nor_tables_nor_templates() -> None:
-    rooms = ", ".join(f"syndicated.experiments{room}" for room in ("", ".paper", ".scoreboard"))
+    rooms = ", ".join(f"syndicated.experiments{room}" for room in ("", ".bakeoff", ".paper", ".scoreboard"))
     loaded = _run(f"import json, sys, {rooms}; print(json.dumps(sorted(sys.modules)))")
     assert {"distributed", "jinja2", "matplotlib", "numba", "rich", "scipy"} & set(loaded) == set()
 
@@ -150,6 +150,7 @@ NEEDS = [
     (["run", "--repeats", "1", "--horizon", "10"], "experiments"),
     (["reproduce", "table1"], "experiments"),
     (["scoreboard"], "experiments"),
+    (["bakeoff"], "experiments"),
     (["serve"], "serve"),
     (["simulate", "--key", "key"], "client"),
     (["backup", "--store", "postgresql://host/db", "backup.db"], "postgres"),

@@ -111,7 +111,7 @@ def test_every_promise_of_the_service_has_tests_and_every_such_test_a_promise() 
 def test_the_versions_of_formats_are_those_of_the_code() -> None:
     page = (ROOT / "docs" / "compatibility.md").read_text()
     stated = re.findall(r"`(\w+)` = (\S+) in \[[^\]]*\]\((\S+)\)", page)
-    assert len(stated) == 5
+    assert len(stated) == 6
     for name, value, link in stated:
         (own,) = re.findall(rf"^{name} = (\S+)", (ROOT / "docs" / link).read_text(), re.MULTILINE)
         assert (name, value) == (name, own)
@@ -167,6 +167,13 @@ def test_make_scoreboard_copies_what_the_command_writes() -> None:
     options = _parser().parse_args(command.split()[1:])
     assert (options.world, options.tuner, options.repeats, options.horizon, options.seed) == ([], [], None, None, None)
     assert copy == f"cp {options.out}/scoreboard.md {options.out}/scoreboard.svg docs/"
+
+
+def test_make_bakeoff_copies_what_the_command_writes() -> None:
+    command, copy = _recipe("bakeoff")
+    options = _parser().parse_args(command.split()[1:])
+    assert (options.data, options.player, options.no_peers) == ([], [], False)
+    assert copy == f"cp {options.out}/bakeoff.md docs/"
 
 
 def test_every_column_of_the_tidy_table_is_explained() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from syndicated._files import write
 from syndicated._formatting import ratio_number
 from syndicated.experiments._experiment import Experiment
-from syndicated.experiments._formatting import spec_text, time_text, versions
+from syndicated.experiments._formatting import spec_text, table, time_text, versions
 from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
 from syndicated.experiments.scoreboard._ratios import Ratio, TunerRow, World, findings, overall, world_rows
 from syndicated.experiments.scoreboard._worlds import (
@@ -68,19 +68,6 @@ def _warning(experiments: Sequence[Experiment]) -> str:
     if experiments == [each for group in BOARD.values() for each in group]:
         return ""
     return "**Not the whole board**: some worlds, tuners, repeats or rounds of it were left out or changed.\n"
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1) -> str:
-    r"""A table whose first `texts` columns are text and the others numbers.
-
-    >>> print(table(["who", "how much"], [["a|b", "1"]]), end="")
-    | who | how much |
-    |---|---:|
-    | a\|b | 1 |
-    """
-    rules = ["---" if place < texts else "---:" for place in range(len(headings))]
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (headings, *rows)]
-    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]]) + "\n"
 
 
 def columns(worlds: Sequence[World]) -> list[str]:
