@@ -287,7 +287,7 @@ class Player:
     def _x(self, arms: Arms | NamedArms, arm: int) -> Array:
         rows = arms.x if isinstance(arms, NamedArms) else arms
         x: Array = rows[arm] if self.catalogue is None else self.catalogue[rows[arm]]
-        return x.copy()
+        return np.ascontiguousarray(x[:, x[1] != 0.0]) if x.ndim == 2 else x.copy()  # entries, without what fills up
 
     def _explore(self, arms: Arms | NamedArms, round_: int) -> Proposal:
         """A round of the warm-up: any arm, all equally likely."""

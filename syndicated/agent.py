@@ -18,15 +18,17 @@ from syndicated._agent_state import decision_from_json, pack_agent, parts_in, un
 from syndicated._player import Player
 from syndicated._validation import check_count, check_number, shorten
 from syndicated.errors import InputError
-from syndicated.features import LEARNED, ArmReader
+from syndicated.features import LEARNED, ArmReader, Encoder
+from syndicated.features._columns import MAX_COLUMNS
 from syndicated.features._reader import check_id
 from syndicated.policies import POLICIES, Policy
 from syndicated.policies.base import ArmPolicy
+from syndicated.registry import find
 from syndicated.spec import build, complete, text_of
 from syndicated.tuners import TUNERS, Consensus, Tuner
 from syndicated.types import ArmId, Choice, Decision
 
-ARM_POLICY = "ArmUCB"  # the default of agents for named arms
+ARM_POLICY, SPARSE_POLICY = "ArmUCB", "DiagonalUCB"  # the defaults of agents for named arms
 
 
 class Agent:
@@ -77,7 +79,7 @@ class Agent:
         features: Any = None,
         interactions: bool = False,
         encoder: Mapping[str, Any] | None = None,
-        policy: Policy | Mapping[str, Any] | str = ARM_POLICY,
+        policy: Policy | Mapping[str, Any] | str | None = None,
         tuner: Tuner | None = None,
         seed: int = 0,
         id: str | None = None,
@@ -87,7 +89,7 @@ class Agent:
         Nothing has to be given. `context` and `features` (those of arms) are names of fields, or names with their
         kinds; what they leave open is learned from what comes. `arms` are those that are meant where `decide` is given
         none. `interactions` adds the products of both. `encoder` is the spec of another kind of features. `policy` is a
-        policy, its name, or its spec.
+        policy, its name, or its spec: `ArmUCB` by default, `DiagonalUCB` with features that are sparse.
 
         >>> agent = Agent.for_arms(policy="LinUCB", encoder={"kind": "ids", "arms": ["tea", "milk"], "context": 1})
         >>> decision = agent.decide([0.5], arms=["milk", "tea"])
@@ -215,11 +217,21 @@ def _open(schema: Any) -> Any:
     return dict(schema) if isinstance(schema, Mapping) else list(schema) if isinstance(schema, tuple) else schema
 
 
-def _policy_for(given: Policy | Mapping[str, Any] | str, reader: ArmReader) -> Policy:
+def check_sparse(policy: type[Any], encoder: Encoder) -> None:
+    """Refuse features whose rows are sparse for a policy that takes tables, before it makes room for all columns."""
+    if encoder.sparse and issubclass(policy, Policy) and not policy.sparse:
+        must = f"features.dim must be at most {MAX_COLUMNS} with {policy.__name__}, which takes no sparse rows"
+        raise InputError(f"{must}; got {encoder.dim}")
+
+
+def _policy_for(given: Policy | Mapping[str, Any] | str | None, reader: ArmReader) -> Policy:
     """The policy for what a reader gives: as wide as its rows, and able to grow if they do."""
     policy, encoder = given, reader.encoder
+    if policy is None:
+        policy = SPARSE_POLICY if encoder.sparse else ARM_POLICY
     if isinstance(policy, str):
         policy = {"name": policy}
+    check_sparse(find(POLICIES, str(policy.get("name"))) if isinstance(policy, Mapping) else type(policy), encoder)
     if isinstance(policy, Mapping):
         policy = build(POLICIES, {**policy, "dim": encoder.dim})
     if isinstance(policy, ArmPolicy) or not isinstance(policy, Policy):

@@ -106,6 +106,8 @@ def _decision(line: dict[str, Any]) -> Logged | str:
     """The decision without its reward; or the name of the count in `Log` if it is left out."""
     if line.get("X") is None:
         return "featureless"
+    if line.get("sparse"):
+        raise InputError("the features of a log must be tables: sparse rows cannot be evaluated")
     line = {"place": None, "propensity": None, **line}  # what is missing is refused as null is
     logged = Logged(line["X"], line["place"], line["propensity"], 0.0)
     forced = line.get("by") in BY_OTHERS and logged.propensity == 1.0 and len(logged.X) > 1

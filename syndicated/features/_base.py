@@ -25,11 +25,14 @@ class Encoder(ABC):
     """Turns contexts and arms into tables of `dim` columns.
 
     One that `grows` learns new columns from what it is given. All others have no state, and any thread may use them.
+    One that is `sparse` gives sparse rows in place of tables. One that `takes_ids` needs nothing of an arm but its id.
     """
 
     kind: ClassVar[str]
     dim: int
     grows = False
+    sparse = False
+    takes_ids = False
 
     def __init_subclass__(cls) -> None:
         KINDS[cls.kind] = cls
@@ -70,7 +73,7 @@ class Encoder(ABC):
         return [self.prepare(arm, f"arms[{k}]") for k, arm in enumerate(arms)]
 
     def table(self, context: Context, arms: Sequence[ArmFields | PreparedArm]) -> Array:
-        """The features of every arm in this context, (K, dim)."""
+        """The features of every arm in this context: (K, dim), or sparse rows (K, 2, n)."""
         if not arms:
             raise InputError(f"arms must be a list of at least one arm; got {shorten(arms)}")
         self._check_cells(len(arms))
@@ -86,7 +89,7 @@ class Encoder(ABC):
         raise InputError(f"a table of arms needs features of kind vector; these are of kind {self.kind}")
 
     def _check_cells(self, arms: int) -> None:
-        if arms * self.dim > MAX_CELLS:
+        if not self.sparse and arms * self.dim > MAX_CELLS:
             raise InputError(f"arms must be at most {MAX_CELLS // self.dim} with {self.dim} columns; got {arms}")
 
     def _all(self, arms: Sequence[ArmFields | PreparedArm]) -> list[Parts]:

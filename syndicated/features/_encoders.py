@@ -22,10 +22,13 @@ from syndicated._validation import MAX_MAGNITUDE, check_arms, check_count, short
 from syndicated.errors import InputError
 from syndicated.features._arm import ArmFields, InlineArm, PreparedArm
 from syndicated.features._base import MAX_CELLS, Context, Encoder, Parts, join
-from syndicated.features._columns import check_width
-from syndicated.features._hashing import hash_text, scatter
-from syndicated.features._tokens import check_feature, pack_numbers, tokens_of
-from syndicated.types import ArmId, Array
+from syndicated.features._columns import MAX_COLUMNS, check_width
+from syndicated.features._hashing import Words, hash_text, scatter, scatter_sparse
+from syndicated.features._tokens import check_feature, id_token, pack_numbers, tokens_of
+from syndicated.types import ArmId, Array, Ints
+
+MAX_HASHED_COLUMNS = 2**22  # a policy keeps four numbers for each
+MAX_ENTRIES = 2_000_000  # of sparse rows: a tenth of a second to sort
 
 
 class Vector(Encoder):
@@ -79,16 +82,23 @@ class Vector(Encoder):
 
 
 class Hashed(Encoder):
-    """Context and arms bring JSON objects; their tokens, and the pairs of both, are hashed to `dim` columns."""
+    """Context and arms bring JSON objects; their tokens, and the pairs of both, are hashed to `dim` columns.
+
+    With `ids` an arm's id is a token too. Beyond 10,000 columns that is the default, and rows are sparse.
+    """
 
     kind = "hashed"
 
-    def __init__(self, *, dim: object = None, seed: object = 0, interactions: object = True) -> None:
-        self.dim = check_width(check_count("features.dim", dim))
+    def __init__(
+        self, *, dim: object = None, seed: object = 0, interactions: object = True, ids: object = None
+    ) -> None:
+        self.dim = check_count("features.dim", dim)
+        if self.dim > MAX_HASHED_COLUMNS:
+            raise InputError(f"features.dim must be at most {MAX_HASHED_COLUMNS}; got {shorten(dim)}")
+        self.sparse = self.dim > MAX_COLUMNS
         self._seed = check_count("features.seed", seed, low=0)
-        if not isinstance(interactions, bool):
-            raise InputError(f"features.interactions must be true or false; got {shorten(interactions)}")
-        self._interactions = interactions
+        self._interactions = _check_switch("features.interactions", interactions)
+        self.takes_ids = self.sparse if ids is None else _check_switch("features.ids", ids)
 
     def _context(self, context: Context) -> Parts:
         return self._tokens("context", "context", {} if context is None else context)
@@ -96,15 +106,16 @@ class Hashed(Encoder):
     def _parts(self, arm: ArmFields, path: str) -> Parts:
         if arm.x is not None:
             self._refuse(f"{path}.x", arm.x)
-        if isinstance(arm, InlineArm):
-            return self._tokens("arm", path, arm.features or {})
-        return self._tokens("arm", f"{path}.features", arm.features)
+        features = {} if arm.features is None and (self.takes_ids or isinstance(arm, InlineArm)) else arm.features
+        own = [(id_token(arm.id, path), 1.0)] if self.takes_ids else []
+        return self._tokens("arm", path if isinstance(arm, InlineArm) else f"{path}.features", features, own)
 
-    def _tokens(self, side: str, path: str, thing: object) -> Parts:
+    def _tokens(self, side: str, path: str, thing: object, own: Sequence[tuple[str, float]] = ()) -> Parts:
         """The tokens' hashes and values, in an order that does not depend on the object's."""
         if not isinstance(thing, dict):
             raise InputError(f"{path} must be an object; got {shorten(thing)}")
         tokens = [(hash_text(self._seed, f"{side}\x1f{text}"), value) for text, value in tokens_of(path, thing)]
+        tokens += [(hash_text(self._seed, text), value) for text, value in own]
         tokens.sort()
         keys, values = [key for key, _ in tokens], [value for _, value in tokens]
         return struct.pack(f"{len(keys)}Q", *keys), struct.pack(f"{len(values)}d", *values)
@@ -115,16 +126,40 @@ class Hashed(Encoder):
         pairs = len(given) * len(keys)
         if self._interactions and pairs > MAX_CELLS:
             raise InputError(f"context and arms must have at most {MAX_CELLS} pairs of tokens; got {pairs}")
-        ends = np.cumsum([len(part) // 8 for part, _ in arms], dtype=np.int64)
+        counts = [len(part) // 8 for part, _ in arms]
+        tokens = given, floats, keys, values, np.cumsum(counts, dtype=np.int64), self._interactions
+        if self.sparse:
+            return self._fill_sparse(tokens, len(given) + max(counts) * (1 + self._interactions * len(given)))
         table = np.empty((len(arms), self.dim))
-        scatter(given, floats, keys, values, ends, self._interactions, table)
-        sizes = np.abs(table).max(axis=1)
-        if not sizes.max() <= MAX_MAGNITUDE:
-            k = int(np.argmax(sizes))
-            raise InputError(
-                f"arms[{k}] must have columns of at most {MAX_MAGNITUDE:g} in size; one adds up to {sizes[k]:g}"
-            )
+        scatter(*tokens, table)
+        _check_sums(table)
         return table
+
+    def _fill_sparse(self, tokens: tuple[Words, Array, Words, Array, Ints, bool], longest: int) -> Array:
+        count = len(tokens[4])
+        if count * longest > MAX_ENTRIES:
+            must = f"the arms, times the tokens and pairs of one of them, must be at most {MAX_ENTRIES}"
+            raise InputError(f"{must}; got {count} times {longest}")
+        rows = np.empty((count, 2, longest))
+        used = scatter_sparse(*tokens, self.dim, rows)
+        _check_sums(rows[:, 1])
+        return np.ascontiguousarray(rows[:, :, :used])
+
+
+def _check_switch(path: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{path} must be true or false; got {shorten(value)}")
+    return value
+
+
+def _check_sums(values: Array) -> None:
+    """Refuse sums of tokens that are too large, naming the arm."""
+    sizes = np.abs(values).max(axis=1, initial=0.0)
+    if not sizes.max() <= MAX_MAGNITUDE:
+        k = int(np.argmax(sizes))
+        raise InputError(
+            f"arms[{k}] must have columns of at most {MAX_MAGNITUDE:g} in size; one adds up to {sizes[k]:g}"
+        )
 
 
 class Ids(Encoder):
@@ -134,6 +169,7 @@ class Ids(Encoder):
     """
 
     kind = "ids"
+    takes_ids = True
 
     def __init__(self, *, arms: object = None, dim: object = None, seed: object = None, context: object = 0) -> None:
         if (arms is None) == (dim is None):
@@ -161,7 +197,7 @@ class Ids(Encoder):
         if not isinstance(arm, str):
             raise InputError(f"{path}.id must be a string; got {shorten(arm)}")
         if not self._columns:
-            return hash_text(self._seed, f"id\x1f{arm}") % self._slots
+            return hash_text(self._seed, id_token(arm, path)) % self._slots
         if arm not in self._columns:
             raise InputError(f"{path}.id must be one of features.arms; got {shorten(arm)}")
         return self._columns[arm]

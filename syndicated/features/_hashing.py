@@ -1,4 +1,4 @@
-"""Tokens as columns: the hash of a text, and the sums of hashed tokens and of their pairs."""
+"""Tokens as columns: the hash of a text, and the sums of hashed tokens and of their pairs, as tables or sparse rows."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -63,3 +63,46 @@ def scatter(
                 for i in range(len(given)):
                     _add(row, _pair(given[i], keys[j]), floats[i] * values[j])
         start = ends[k]
+
+
+@compiled("void(f8[:, ::1], i8, u8, f8, i8)")
+def _put(row: Array, place: int, key: Word, value: float, dim: int) -> None:
+    row[0, place] = np.float64(key % np.uint64(dim))
+    row[1, place] = -value if key >> _63 else value
+
+
+@compiled("i8(f8[:, ::1], i8)")
+def _merge(row: Array, count: int) -> int:
+    """Sort the first entries by column and add up those of one column, in the order they had; gives how many remain."""
+    order = np.argsort(row[0, :count], kind="mergesort")
+    entries = row[:, :count].copy()
+    row[:] = 0.0
+    last = -1
+    for place in order:
+        if last < 0 or row[0, last] != entries[0, place]:
+            last += 1
+            row[0, last] = entries[0, place]
+        row[1, last] += entries[1, place]
+    return last + 1
+
+
+@compiled("i8(u8[::1], f8[::1], u8[::1], f8[::1], i8[::1], b1, i8, f8[:, :, ::1])")
+def scatter_sparse(
+    given: Words, floats: Array, keys: Words, values: Array, ends: Ints, interactions: bool, dim: int, rows: Array
+) -> int:
+    """`scatter` into sparse rows (K, 2, n), n enough for all tokens; gives how many entries the longest row has."""
+    longest, start = 0, 0
+    for k in range(len(rows)):
+        count = 0
+        for i in range(len(given)):
+            _put(rows[k], count, given[i], floats[i], dim)
+            count += 1
+        for j in range(start, ends[k]):
+            _put(rows[k], count, keys[j], values[j], dim)
+            count += 1
+            for i in range(len(given) if interactions else 0):
+                _put(rows[k], count, _pair(given[i], keys[j]), floats[i] * values[j], dim)
+                count += 1
+        longest = max(longest, _merge(rows[k], count))
+        start = ends[k]
+    return longest

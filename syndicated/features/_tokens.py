@@ -27,6 +27,13 @@ def check_feature(path: str, value: object) -> float:
     return float(value)
 
 
+def id_token(id_: object, path: str) -> str:
+    """The token of an arm's id; a number is another than its digits."""
+    if isinstance(id_, bool) or not isinstance(id_, (str, int)):
+        raise InputError(f"{path}.id must be a string or a whole number; got {shorten(id_)}")
+    return f"id\x1f{id_}" if isinstance(id_, str) else f"number\x1f{id_}"
+
+
 def tokens_of(path: str, thing: dict[str, Any]) -> list[tuple[str, float]]:
     """The tokens of an object, before they are hashed: a text that tells what it is, and its value."""
     tokens: list[tuple[str, float]] = []

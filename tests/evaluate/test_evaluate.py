@@ -396,6 +396,10 @@ BAD_LOGS: dict[str, tuple[Any, str]] = {
     "ragged X": (_with(0, X=[[1], [1, 2]]), WHERE + "the arms must be a table of numbers, one row an arm; got "),
     "empty X": (_with(0, X=[[]]), WHERE + "the arms must have shape (K, 1) with K >= 1; got shape (1, 0)"),
     "infinite X": (_with(0, X=[[1, math.inf]]), WHERE + "features must be finite; arm 0, feature 1 is inf"),
+    "sparse X": (
+        _with(0, sparse=True),
+        WHERE + "the features of a log must be tables: sparse rows cannot be evaluated",
+    ),
     "another width": (
         _with(0, X=[[1.0]], place=0),
         "a log must have as many features in all rounds; got 1 and 3",

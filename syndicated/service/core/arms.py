@@ -71,6 +71,6 @@ class RegisteredArms:
     def _by_id(self, id_: str) -> Arm | PreparedArm:
         """An arm that came as its id alone."""
         known = self._prepared.get(id_)
-        if known is None and self.encoder.kind != "ids":
+        if known is None and not self.encoder.takes_ids:
             raise InputError(f"an arm without features must be registered; got {shorten(id_)}")
         return known or Arm(id_)

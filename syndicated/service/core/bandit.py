@@ -17,9 +17,11 @@ from syndicated._decided_by import COUNTED, By
 from syndicated._player import Proposal
 from syndicated._statefile import pack, unpack
 from syndicated._validation import check_number, check_range, shorten
-from syndicated.agent import Agent, build_agent
+from syndicated.agent import Agent, build_agent, check_sparse
 from syndicated.errors import InputError
 from syndicated.features import Encoder
+from syndicated.policies import POLICIES
+from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
 from syndicated.service.core.messages import Arm, DecideRequest, Spec
@@ -161,6 +163,7 @@ class Bandit:
             "count": len(arms.ids),
             "deferred": spec.deferred if request.deferred is None else request.deferred,
             "default": spec.default_reward,
+            "sparse": self.encoder.sparse,
         }
         every = {"arms": arms.ids, "X": arms.X.tobytes(), "context": request.context} if spec.log == "all" else {}
         return known | every
@@ -260,6 +263,7 @@ def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
             raise InputError(f"a policy and a tuner must have a name; got {shorten(part)}")
     if "dim" in spec.policy and spec.policy["dim"] != encoder.dim:
         raise InputError(f"policy.dim must be {encoder.dim}, that of the features; got {shorten(spec.policy['dim'])}")
+    check_sparse(find(POLICIES, spec.policy["name"]), encoder)
     tuner = dict(spec.tuner)
     if spec.space is not None:
         tuner["space"] = spec.space

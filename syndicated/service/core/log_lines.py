@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from syndicated._decided_by import COUNTED, By
+from syndicated._sparse import check_rows
 from syndicated._validation import check_arms, check_features, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit
@@ -92,6 +93,7 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     arms: list[str] | None = None
     X: list[list[float]] | None = None
     context: Any = None
+    sparse: bool = False
 
 
 class DecisionReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -245,10 +247,8 @@ class _Importer:
         choice = line.choice
         fields |= {
             "epoch": epoch,
-            "x": _floats("x", [line.x], 1, self._bandit.encoder.dim if epoch else None),
-            "X": None
-            if line.X is None
-            else _floats("X", line.X, line.count, self._bandit.encoder.dim if epoch else None),
+            "x": self._floats("x", [line.x], 1, epoch, line.sparse),
+            "X": None if line.X is None else self._floats("X", line.X, line.count, epoch, line.sparse),
             "choice": None if choice is None else _choice_record(choice),
             "top": tuple(TopArm(**msgspec.structs.asdict(arm)) for arm in line.top),
         }
@@ -257,6 +257,22 @@ class _Importer:
         if epoch:
             self._check(decided)
         return decided
+
+    def _floats(self, what: str, rows: Any, count: int | None, epoch: int, sparse: bool) -> bytes:
+        """A table of features as raw memory; one of another epoch may have any width."""
+        if rows is None or rows[0] is None or len(rows) != count:
+            raise InputError(f"{what} must be there, with a row for each arm")
+        encoder = self._bandit.encoder
+        dim = encoder.dim if epoch and not encoder.sparse else len(rows[0])
+        X = check_arms(rows, dim)
+        check_features(X)
+        if epoch and sparse != encoder.sparse:
+            raise InputError(f"sparse must be {str(encoder.sparse).lower()} with these features")
+        if epoch and sparse:
+            if dim % 2:
+                raise InputError(f"{what} must have as many columns as values")
+            check_rows(X.reshape(len(X), 2, -1), encoder.dim)
+        return X.tobytes()
 
     def _check(self, decided: Decided) -> None:
         """Refuse what compiled code would accept unchecked."""
@@ -276,15 +292,6 @@ class _Importer:
             agent.policy.check(choice.params)
             if not agent.tuner.could_draw(to_choice(choice)):
                 raise InputError("choice must be one that the tuner can make")
-
-
-def _floats(what: str, rows: Any, count: int | None, dim: int | None) -> bytes:
-    """A table of features as raw memory."""
-    if rows is None or rows[0] is None or len(rows) != count:
-        raise InputError(f"{what} must be there, with a row for each arm")
-    X = check_arms(rows, len(rows[0]) if dim is None else dim)
-    check_features(X)
-    return X.tobytes()
 
 
 def _choice_record(choice: ChoiceLine) -> ChoiceRecord:

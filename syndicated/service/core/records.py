@@ -66,6 +66,7 @@ class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     arms: list[str] | None = None
     X: bytes | None = None
     context: Any = None
+    sparse: bool = False  # whether x, and each row of X, is its columns and then their values
 
 
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,5 +144,7 @@ def to_decision(record: Record, agent: str) -> Decision:
     """A decision as an agent learns from it; the tuner is credited only with what the agent played itself."""
     decided = record.decided
     x = np.frombuffer(bytearray(decided.x))  # of a bytearray: compiled code takes arrays that can be written
+    if decided.sparse:
+        x = x.reshape(2, -1)
     choice = record.choice if decided.by == "agent" else None
     return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)
