@@ -21,8 +21,7 @@ from syndicated._player import Player
 from syndicated._statefile import Arrays, pack, unpack
 from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError, StateError
-from syndicated.features import ArmReader
-from syndicated.features._reader import check_id
+from syndicated.features._reader import ArmReader, check_id
 from syndicated.policies import POLICIES, Policy
 from syndicated.policies.base import ArmPolicy
 from syndicated.spec import build, spec_of

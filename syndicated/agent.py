@@ -18,9 +18,10 @@ from syndicated._agent_state import decision_from_json, pack_agent, parts_in, un
 from syndicated._player import Player
 from syndicated._validation import check_count, check_number, shorten
 from syndicated.errors import InputError
-from syndicated.features import LEARNED, ArmReader, Encoder
+from syndicated.features import Encoder
 from syndicated.features._columns import MAX_COLUMNS
-from syndicated.features._reader import check_id
+from syndicated.features._reader import ArmReader, check_id
+from syndicated.features._side import LEARNED
 from syndicated.policies import POLICIES, Policy
 from syndicated.policies.base import ArmPolicy
 from syndicated.registry import find
@@ -80,6 +81,7 @@ class Agent:
         interactions: bool = False,
         encoder: Mapping[str, Any] | None = None,
         policy: Policy | Mapping[str, Any] | str | None = None,
+        models: str | None = None,
         tuner: Tuner | None = None,
         seed: int = 0,
         id: str | None = None,
@@ -89,7 +91,8 @@ class Agent:
         Nothing has to be given. `context` and `features` (those of arms) are names of fields, or names with their
         kinds; what they leave open is learned from what comes. `arms` are those that are meant where `decide` is given
         none. `interactions` adds the products of both. `encoder` is the spec of another kind of features. `policy` is a
-        policy, its name, or its spec: `ArmUCB` by default, `DiagonalUCB` with features that are sparse.
+        policy, its name, or its spec: `ArmUCB` by default, `DiagonalUCB` with features that are sparse. `models` are
+        "per-arm", "hybrid" or "shared".
 
         >>> agent = Agent.for_arms(policy="LinUCB", encoder={"kind": "ids", "arms": ["tea", "milk"], "context": 1})
         >>> decision = agent.decide([0.5], arms=["milk", "tea"])
@@ -103,13 +106,14 @@ class Agent:
         elif context is not None or features is not None or interactions:
             raise InputError(f"context, features and interactions are for no encoder of its own; got {encoder}")
         reader = ArmReader(encoder, arms)
-        agent = cls(_policy_for(policy, reader), tuner, seed=seed, id=id)
+        agent = cls(_policy_for(policy, models, reader), tuner, seed=seed, id=id)
         agent._reader = reader
         return agent
 
     def __repr__(self) -> str:
         parts = f"{text_of(self.policy)}, {text_of(self.tuner)}, seed={self.player.seed}"
-        return f"<Agent({parts}): round {self.round}, {self.open} open>"
+        named = "" if self._reader is None else f", {len(self.arms)} arms"
+        return f"<Agent({parts}): round {self.round}, {self.open} open{named}>"
 
     @property
     def id(self) -> str:
@@ -224,7 +228,7 @@ def check_sparse(policy: type[Any], encoder: Encoder) -> None:
         raise InputError(f"{must}; got {encoder.dim}")
 
 
-def _policy_for(given: Policy | Mapping[str, Any] | str | None, reader: ArmReader) -> Policy:
+def _policy_for(given: Policy | Mapping[str, Any] | str | None, models: str | None, reader: ArmReader) -> Policy:
     """The policy for what a reader gives: as wide as its rows, and able to grow if they do."""
     policy, encoder = given, reader.encoder
     if policy is None:
@@ -233,7 +237,10 @@ def _policy_for(given: Policy | Mapping[str, Any] | str | None, reader: ArmReade
         policy = {"name": policy}
     check_sparse(find(POLICIES, str(policy.get("name"))) if isinstance(policy, Mapping) else type(policy), encoder)
     if isinstance(policy, Mapping):
-        policy = build(POLICIES, {**policy, "dim": encoder.dim})
+        said = {} if models is None else {"models": models}
+        policy = build(POLICIES, {**policy, **said, "dim": encoder.dim})
+    elif models is not None:
+        raise InputError(f"models are said of a policy by name; got {shorten(models)} and {shorten(policy)}")
     if isinstance(policy, ArmPolicy) or not isinstance(policy, Policy):
         return policy
     if encoder.grows:

@@ -10,14 +10,10 @@ from syndicated.features._arm import Arm, ArmFields, PreparedArm
 from syndicated.features._base import Encoder
 from syndicated.features._encoders import Hashed, Ids, Vector
 from syndicated.features._fields_encoder import Fields
-from syndicated.features._reader import ArmReader
-from syndicated.features._side import LEARNED
 
 __all__ = [
-    "LEARNED",
     "Arm",
     "ArmFields",
-    "ArmReader",
     "Encoder",
     "Fields",
     "Hashed",

@@ -41,7 +41,9 @@ class Fields(Encoder):
         self._grow()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fields) and (self.state(), self._interactions) == (other.state(), other._interactions)
+        if self is other or not isinstance(other, Fields):
+            return self is other
+        return (self.state(), self._interactions) == (other.state(), other._interactions)
 
     def state(self) -> dict[str, Any]:
         context, arm = (side.as_dict() for side in self._sides)

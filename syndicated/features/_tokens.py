@@ -3,16 +3,12 @@
 import struct
 from typing import Any
 
-import numpy as np
-
 from syndicated._validation import MAX_MAGNITUDE, shorten
 from syndicated.errors import InputError
 
 
 def pack_numbers(path: str, x: object, size: int) -> bytes:
     """A list of numbers as raw memory, each checked."""
-    if isinstance(x, np.ndarray):
-        x = x.tolist()
     if not isinstance(x, list) or len(x) != size:
         raise InputError(f"{path} must be a list of {size} numbers; got {shorten(x)}")
     return struct.pack(f"{size}d", *[check_feature(f"{path}[{j}]", value) for j, value in enumerate(x)])

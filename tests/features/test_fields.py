@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syndicated import InputError, StateError
-from syndicated.features import Arm, ArmReader, Encoder, Fields
+from syndicated.features import Arm, Encoder, Fields
 from syndicated.features._fields import MAX_VALUES
+from syndicated.features._reader import ArmReader
 from syndicated.types import NamedArms
 
 NAN = math.nan
@@ -109,6 +110,13 @@ def test_an_arm_without_features_misses_those_that_others_have() -> None:
     for arms in (["a", {"id": "b", "price": 2.5}], [Arm("a"), Arm("b", features={"price": 2.5})]):
         assert same(reader.read([9], arms).x, expected)
     assert same(reader.read([9], ["a"]).x, expected[:1])
+
+
+def test_a_list_of_numbers_may_be_missing_as_a_whole() -> None:
+    reader = ArmReader(OPEN)
+    assert reader.read({"taste": [1, 2]}, ["a"]).x.tolist() == [[1, 2]]
+    assert same(reader.read({"taste": None}, ["a"]).x, [[NAN, NAN]])
+    assert same(reader.read({}, ["a"]).x, [[NAN, NAN]])
 
 
 def test_values_beyond_the_first_ones_share_a_column() -> None:
@@ -301,6 +309,13 @@ def test_arms_with_lists_are_never_taken_for_known() -> None:
     assert reader.read(None, arms).x.tolist() == [[0.0, 1.0, 1.0, 1.0]]
 
 
+def test_an_array_in_place_of_a_number_is_not_taken_for_known() -> None:
+    reader = ArmReader(OPEN)
+    reader.read(None, [{"id": "a", "price": 1.0}])
+    with pytest.raises(InputError, match=r"arms\[0\].price must be a number; got array"):
+        reader.read(None, [{"id": "a", "price": np.ones(2)}])
+
+
 # What is refused
 
 BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
@@ -400,6 +415,23 @@ def test_what_a_refused_row_would_have_added_is_not_kept() -> None:
 def test_too_many_arms_are_refused() -> None:
     with pytest.raises(InputError, match="arms must be at most 1000 with 10000 columns; got 1001"):
         ArmReader({**OPEN, "context": 10_000}).read(None, list(range(1001)))
+
+
+WRONG_STATES: list[dict[str, Any]] = [
+    {"spec": {"kind": "fields", "context": 3}},
+    {"learned": {"columns": 3}},
+    {"learned": {"columns": [["context", "age"]], "context": {"age": "nmber"}, "arm": {}}},
+    {"learned": {"columns": [], "context": {"age": "number"}, "arm": {}}},
+    {"arms": [["a"]]},
+    {"arms": 3},
+    {"spec": 3},
+]
+
+
+@pytest.mark.parametrize("change", WRONG_STATES, ids=str)
+def test_a_state_that_is_no_reader_s_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(StateError):
+        ArmReader.from_state(ArmReader(OPEN).state() | change)
 
 
 # Properties
