@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from syndicated import UCBGLM, Agent, Decision, Syndicated, Theory
 from syndicated.environments import Logistic
-from syndicated.policies._ridge import RidgePolicy
+from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.tuners import Tuner
 from syndicated.types import Arms, Array, Params
@@ -47,7 +47,7 @@ class Refitted(UCBGLM):
 
     def refit(self, lam: float) -> None:
         n = self.model.count
-        fit(self.X[:n], self.y[:n], lam, self.fits[[prior.lam for prior in self.model.priors].index(lam)])
+        fit(self.X[:n], self.y[:n], lam, self.fits[[prior.lam for prior in self._kept.priors].index(lam)])
 
 
 def policy(cls: type[UCBGLM]) -> UCBGLM:

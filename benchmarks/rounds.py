@@ -33,8 +33,9 @@ class Kernels(Floor):
         G, b, tallies = np.zeros((1, d, d)), np.zeros((1, d)), np.zeros((len(thetas), 4))
         out, rows, alphas = np.empty((1, len(rounds[0][0]))), np.array([1]), np.array([0.1])
         gammas, of, played = np.ones(1), np.zeros(len(thetas), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        units = np.zeros(d), np.ones(d)
         for X, rewards in rounds:
-            ucb_scores(out, X, inverses, thetas, rows, alphas)
+            ucb_scores(out, X, *units, inverses, thetas, rows, alphas)
             best(played, out, X)
             arm = played[0]
             learn_inverses(G, b, inverses, thetas, tallies, gammas, of, X[arm], rewards[arm])

@@ -40,7 +40,7 @@ from syndicated.types import Array, Decision
 MIN_EFFECTIVE_ROUNDS = 100  # below which normal intervals are not to be trusted
 MAX_WEIGHT_ERRORS = 3.0  # standard errors by which the mean weight may differ from 1
 POOLED_ESTIMATES = ("ips", "snips", "dr", "gain", "weight")
-REWARD_MODEL_POINT = {"boldness": 1.0}  # evidence chooses the penalty and memory of the model of rewards
+REWARD_MODEL_POINT = {"boldness": 1.0}  # evidence chooses the penalty of the model of rewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,11 @@ def walk(log: Log, agent: Agent, c: float) -> Walk:
     seed = agent.player.seed
     target, model = Agent(agent.policy, agent.tuner, seed=seed), LinUCB(dim=log.dim)
     model.prepare([REWARD_MODEL_POINT])
-    rows = Walk(*np.zeros((4, len(log.rounds))))
+    rows, low, high = Walk(*np.zeros((4, len(log.rounds)))), 0.0, 0.0
     for k, each in enumerate(log.rounds):
         proposal = target.player.propose(each.X, target.round, target.choice, explain=True)
         chances, params = proposal.chances, model.theory(k, REWARD_MODEL_POINT)
-        guesses = model.predict(each.X, params)
+        guesses = np.clip(model.predict(each.X, params), low, high)  # two rounds alone may suggest anything
         rows.weights[k] = chances[each.place] / each.propensity
         rows.direct[k], rows.guesses[k] = chances @ guesses, guesses[each.place]
         if Stream(seed, ACCEPT, k).uniforms(1)[0] < c * rows.weights[k]:
@@ -153,6 +153,7 @@ def walk(log: Log, agent: Agent, c: float) -> Walk:
             target.player.learn(decision, each.reward)
             rows.accepted[k] = 1.0
         model.learn(each.X[each.place], each.reward, params)
+        low, high = (each.reward, each.reward) if k == 0 else (min(low, each.reward), max(high, each.reward))
     return rows
 
 

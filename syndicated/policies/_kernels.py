@@ -43,6 +43,23 @@ def columns(X: Array, size: int) -> Array:
     return out
 
 
+@compiled("f8[:,::1](f8[:,::1], f8[::1], f8[::1], i8)")
+def standard_columns(X: Array, centre: Array, unit: Array, size: int) -> Array:
+    """`columns` of the features less their centre, times one over their scale.
+
+    The scale of a column that was never seen other than 0 is not known (its unit is 0): whatever is not 0 there is 1.
+    """
+    out = np.ones((size, len(X)))
+    for i in range(X.shape[1]):
+        if unit[i] > 0.0:
+            for a in range(len(X)):
+                out[i, a] = (X[a, i] - centre[i]) * unit[i]
+        else:
+            for a in range(len(X)):
+                out[i, a] = np.sign(X[a, i])
+    return out
+
+
 @compiled("f8[:,::1](f8[:,::1], i8[::1])")
 def take(columns: Array, numbers: Ints) -> Array:
     """Some of the columns."""
@@ -111,10 +128,12 @@ def within(row: int, rows: Ints) -> bool:
     return found
 
 
-@compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1])")
-def ucb_scores(out: Array, X: Array, inverses: Array, thetas: Array, rows: Ints, alphas: Array) -> None:
+@compiled("void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1])")
+def ucb_scores(
+    out: Array, X: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, rows: Ints, alphas: Array
+) -> None:
     """x' theta + alpha sqrt(x' V⁻¹ x) for every point (its row of the penalties, its alpha) and arm."""
-    arms = columns(X, thetas.shape[1])
+    arms = standard_columns(X, centre, unit, thetas.shape[1])
     for row in range(len(thetas)):
         if not within(row, rows):
             continue

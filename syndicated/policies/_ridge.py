@@ -1,37 +1,29 @@
-"""Ridge regression under several priors at once, and what the policies that use it share."""
+"""Ridge regression under several priors at once."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from syndicated._learner import Learner
-from syndicated._validation import MAX_MAGNITUDE, check_number
 from syndicated.errors import InputError
 from syndicated.policies._kernels import (
-    dot,
     evidence,
     learn_factors,
     learn_inverses,
     squares,
-    ucb_scores,
-    ucb_scores_by_number,
     update_squares,
 )
-from syndicated.policies.base import Policy
-from syndicated.space import Space
-from syndicated.types import Arms, Array, Ints, Params
+from syndicated.types import Array, Ints, Params
 
 REFRESH_ROUNDS = 1000  # observations after which inverses and factors are recomputed from G, against drift
 MIN_PENALTY_LEFT = 0.5  # the share of the penalty that forgetting may leave before they are recomputed
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are recomputed at once
 MIN_PENALTY_SHARE = 1e-14  # of the trace of G: a smaller penalty would be rounded away, and V might be singular
 NO_INTERCEPT_PENALTY = 1e200  # of an intercept that is not there
-CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
 
 class Prior(NamedTuple):
@@ -79,6 +71,11 @@ class Ridge(Learner):
 
     def __post_init__(self) -> None:
         self.size = self.dim + self.intercept
+        self.centre, self.unit, self.level = (
+            np.zeros(self.dim),
+            np.ones(self.dim),
+            0.0,
+        )  # features and rewards as they come
         self.keep([], np.zeros((self.size, 0)))
 
     def keep(self, priors: Sequence[Prior], catalogue: Array) -> None:
@@ -89,7 +86,7 @@ class Ridge(Learner):
         self._of_memory = np.array([self._memories.index(prior.memory) for prior in self.priors], dtype=np.int64)
         fade = math.log(MIN_PENALTY_LEFT) / min(-1e-9, math.log(self._memories[0]))
         self._refresh = max(1, min(REFRESH_ROUNDS, math.floor(fade)))
-        self._catalogue = catalogue
+        self.catalogue = catalogue
         self._selected: dict[tuple[tuple[float, float, float], ...], Solutions] = {}
         self._likeliest: int | None = None  # of all priors; like the next, until something is learned
         self._noise: tuple[int, float] | None = None  # of a row
@@ -122,6 +119,11 @@ class Ridge(Learner):
             self._noise = row, math.sqrt(errors / count) if errors > 0 else 1.0
         return self._noise[1]
 
+    def estimate(self, given: Params) -> tuple[Prior, float]:
+        """The likeliest prior with the given values, and the noise under it."""
+        row = self.likeliest(given)
+        return self.priors[row], self.noise(row)
+
     def likeliest(self, given: Params) -> int:
         """The row with the most evidence among those whose prior has the given values."""
         if len(given) == 1 and self.priors and "boldness" in given:
@@ -138,11 +140,21 @@ class Ridge(Learner):
             raise InputError(f"points in natural units must be prepared before the first round; got {dict(given)}")
         return rows
 
+    def sums(self) -> tuple[Array, Array, float]:
+        """Σ v v', Σ v r and Σ r² over all that was learned, with v = (x, 1); without an intercept, Σ x counts as 0."""
+        whole = self._memories.index(1.0)
+        row = [prior.memory for prior in self.priors].index(1.0)
+        total = self.tallies[row, 0] + self.b[whole] @ self.thetas[row]  # since Σ e²/(1 + w) = Σ r² - b'V⁻¹b
+        G, b = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1)
+        G[: self.size, : self.size], b[: self.size] = self.G[whole], self.b[whole]
+        G[-1, -1] = self.count
+        return G, b, float(total)
+
     def learn(self, x: Array, reward: float) -> None:
         self.count += 1
         self._likeliest = self._noise = None
         if self.squared.size:
-            update_squares(self.squared, self._catalogue, self.stack, self._gammas, self._of_memory, x)
+            update_squares(self.squared, self.catalogue, self.stack, self._gammas, self._of_memory, x)
         update = learn_factors if self.factored else learn_inverses
         statistics = self.G, self.b, self.stack, self.thetas, self.tallies
         lost = update(*statistics, self._gammas, self._of_memory, x, reward)
@@ -163,124 +175,11 @@ class Ridge(Learner):
                 V[row, -1, -1] = NO_INTERCEPT_PENALTY
         thetas = np.linalg.solve(V, b[:, :, None])[:, :, 0]
         stack = np.linalg.cholesky(V) if self.factored else np.linalg.inv(V)
-        squared = np.zeros((len(V), 0 if self.factored else self._catalogue.shape[1]))
+        squared = np.zeros((len(V), 0 if self.factored else self.catalogue.shape[1]))
         for row in range(len(V) if squared.size else 0):
-            squared[row] = squares(self._catalogue, stack[row])
+            squared[row] = squares(self.catalogue, stack[row])
         return np.ascontiguousarray(stack), np.ascontiguousarray(thetas), squared
 
 
 def _prior(given: Params) -> dict[str, float]:
     return {name: given[name] for name in Prior._fields if name in given}
-
-
-@dataclass(kw_only=True, eq=False)
-class RidgePolicy(Policy):
-    """A policy that explores at rate `alpha` along the confidence ellipsoid of a ridge model.
-
-    The model has the penalty `lam`, an `intercept` or none, and the `memory` that a round leaves of what was before.
-    `delta` (the error probability), `S` (a bound on |theta|) and `L` (one on |x|) enter the theoretical alpha only:
-
-        alpha(t) = sigma sqrt(d log((1 + t L²/lam) / delta)) + S sqrt(lam)      (equation 3 of the paper)
-
-    In natural units the policy estimates what theory would have to be told. `boldness` c stands for alpha = c s: c
-    standard errors, with s the noise that the model's one-step errors show. What the point leaves open of lam,
-    intercept and memory is chosen by evidence: the prior under which the rewards seen lately were most likely, each
-    predicted from those before it.
-    """
-
-    delta: float = 0.1
-    S: float = 1.0
-    L: float = 1.0
-    hyper: ClassVar[dict[str, tuple[float, float]]] = {
-        "alpha": (0.0, 1e12),
-        "lam": (1e-12, 1e12),
-        "intercept": (0.0, 1.0),
-        "memory": (0.01, 1.0),
-    }
-    natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
-    exploring: ClassVar[tuple[str, ...]] = ("alpha",)
-    factored: ClassVar[bool] = False
-    model: Ridge = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("delta", self.delta, low=1e-300, high=1.0)
-        check_number("S", self.S, low=0.0, high=MAX_MAGNITUDE)
-        check_number("L", self.L, low=0.0, high=MAX_MAGNITUDE)
-        self._last: tuple[Sequence[Params], Solutions, Array] | None = None
-        self.prepare([])
-
-    @property
-    def space(self) -> Space:
-        return Space(boldness=[1.0, 2.0, 4.0])
-
-    def theory(self, t: int, given: Params) -> dict[str, float]:
-        if "boldness" in given:
-            return self.estimate(given)
-        params = {"lam": 1.0, "intercept": float(self.intercept), "memory": 1.0, **given}
-        if "alpha" not in params:
-            lam, size = params["lam"], self.dim + params["intercept"]
-            log = math.log((1 + t * self.L**2 / lam) / self.delta)
-            params["alpha"] = self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam)
-        return params
-
-    def theory_ignores_round(self, given: Params) -> bool:
-        return "alpha" in given or "boldness" in given
-
-    def estimate(self, given: Params) -> dict[str, float]:
-        """Boldness in the units of what was learned so far."""
-        row = self.model.likeliest(given)
-        lam, intercept, memory = self.model.priors[row]
-        return {
-            "alpha": given["boldness"] * self.model.noise(row),
-            "lam": lam,
-            "intercept": intercept,
-            "memory": memory,
-        }
-
-    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
-        priors = [prior for point in points for prior in self._priors(point)]
-        self.model = Ridge(self.dim, self.intercept or any(prior.intercept for prior in priors), self.factored)
-        self.size = self.model.size
-        super().prepare(points, catalogue)
-        self.model.keep(priors, self.catalogue)
-
-    def _priors(self, point: Params) -> list[Prior]:
-        """The priors that a point may play with."""
-        given = point if "boldness" in point else self.theory(0, point)
-        axes = {"lam": CANDIDATE_LAMS, "intercept": (float(self.intercept),), "memory": CANDIDATE_MEMORIES}
-        return [Prior(*values) for values in product(*((given[n],) if n in given else v for n, v in axes.items()))]
-
-    def check(self, params: Params) -> None:
-        super().check(params)
-        if params.get("intercept", 0.0) not in (0.0, 1.0):
-            raise InputError(f"intercept must be 0 or 1; got {params['intercept']}")
-
-    def _optimistic(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
-        """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm."""
-        out = np.empty((len(alphas), len(arms)))
-        if arms.ndim == 2:
-            ucb_scores(out, arms, solutions.stack, thetas, solutions.rows, alphas)
-        else:
-            ucb_scores_by_number(out, arms, self.catalogue, solutions.squared, thetas, solutions.rows, alphas)
-        return out
-
-    def _lookup(self, points: Sequence[Params]) -> tuple[Solutions, Array]:
-        """The solutions for these points, and their alphas; at hand if the same tuple of points comes again."""
-        last = self._last
-        if last is not None and last[0] is points and last[1].stack is self.model.stack:
-            return last[1:]
-        found = self._solutions(points), np.array([point["alpha"] for point in points])
-        self._last = (points, *found) if isinstance(points, tuple) else None
-        return found
-
-    def _solutions(self, points: Sequence[Params]) -> Solutions:
-        own = float(self.intercept)
-        return self.model.select([(p["lam"], p.get("intercept", own), p.get("memory", 1.0)) for p in points])
-
-    def predict(self, arms: Arms, params: Params) -> Array:
-        found = self._solutions([params])
-        return dot(self.columns(arms), found.thetas[found.rows[0]])
-
-    def learn(self, x: Array, reward: float, params: Params) -> None:
-        self.model.learn(x, reward)

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated.policies._kernels import ts_scores
-from syndicated.policies._ridge import RidgePolicy
+from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params

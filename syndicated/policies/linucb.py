@@ -8,7 +8,7 @@ Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, Neur
 
 from collections.abc import Sequence
 
-from syndicated.policies._ridge import RidgePolicy
+from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 

@@ -19,7 +19,8 @@ from syndicated import _special
 from syndicated.errors import InputError
 from syndicated.policies._kernels import dot, extend
 from syndicated.policies._logistic import newton, refit_all, sigmoid
-from syndicated.policies._ridge import Prior, RidgePolicy, Solutions
+from syndicated.policies._ridge import Prior, Ridge, Solutions
+from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
@@ -47,6 +48,7 @@ class UCBGLM(RidgePolicy):
         "intercept": (0.0, 1.0),
     }
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    _scaled: ClassVar[bool] = False
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)
@@ -64,15 +66,21 @@ class UCBGLM(RidgePolicy):
         params = super().theory(t, given)
         return {name: params[name] for name in self.hyper}
 
+    @property
+    def _kept(self) -> Ridge:
+        """The model, with the priors that are kept."""
+        assert isinstance(self.model, Ridge)
+        return self.model
+
     def estimate(self, given: Params) -> dict[str, float]:
-        rows = self.model.like({"lam": 1.0, **given})
+        rows = self._kept.like({"lam": 1.0, **given})
         row = max(reversed(rows), key=self.likelihoods.__getitem__)  # of equals the last, which has an intercept
-        return {"alpha": given["boldness"] * self.model.noise(row), **self.model.priors[row]._asdict()}
+        return {"alpha": given["boldness"] * self._kept.noise(row), **self._kept.priors[row]._asdict()}
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
-        self.X, self.y, self.likelihoods = np.zeros((0, self.size)), np.zeros(0), np.zeros(len(self.model.priors))
-        self.fits, self.gradients, self.inverses = self._fit(self.model.priors)
+        self.X, self.y, self.likelihoods = np.zeros((0, self.size)), np.zeros(0), np.zeros(len(self._kept.priors))
+        self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
@@ -94,7 +102,7 @@ class UCBGLM(RidgePolicy):
             self.y = np.concatenate([self.y, np.zeros(more)])
         self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
         fits = self.fits, self.gradients, self.inverses
-        refit_all(self.X[:n], self.y[:n], *self._penalties(self.model.priors), *fits, self.likelihoods)
+        refit_all(self.X[:n], self.y[:n], *self._penalties(self._kept.priors), *fits, self.likelihoods)
 
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         wrong = super().invalid_array(arrays)

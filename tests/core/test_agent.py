@@ -92,7 +92,7 @@ def test_learning_teaches_the_policy_and_the_tuner() -> None:
 def test_arms_may_be_a_list_or_any_kind_of_number() -> None:
     rows = [[1, 0], [0, 3]]
     given: list[npt.ArrayLike] = [rows, np.array(rows, dtype=np.int8), np.array(rows, order="F"), np.array(rows)[::-1]]
-    assert [Agent(LinUCB(dim=2)).decide(X).arm for X in given] == [1, 1, 1, 0]
+    assert [Agent(LinUCB(dim=2), Theory()).decide(X).arm for X in given] == [1, 1, 1, 0]
 
 
 def test_a_decision_does_not_follow_the_caller_s_array() -> None:

@@ -132,7 +132,7 @@ class _WrongStart(LinUCB):
 class _OneWrongNumber(LinUCB):
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
-        self.catalogue = np.roll(self.catalogue, 1, axis=1)
+        self.model.catalogue = np.roll(self.model.catalogue, 1, axis=1)
 
 
 class _LearnsNothing(LinUCB):

@@ -58,7 +58,7 @@ def fits(X: Array, y: Array, ridge: Ridge) -> Iterator[tuple[int, float, Array]]
     policy.prepare(POINTS)
     for n, (x, reward) in enumerate(zip(X, y, strict=True), start=1):
         policy.learn(x, float(reward), {})
-        for (lam, *_), theta in zip(policy.model.priors, policy.fits, strict=True):
+        for (lam, *_), theta in zip(policy._kept.priors, policy.fits, strict=True):
             yield n, lam, theta
 
 
@@ -195,7 +195,7 @@ def test_points_with_an_alpha_keep_the_policys_intercept() -> None:
     for intercept in (True, False):
         policy = UCBGLM(dim=DIM, intercept=intercept)
         policy.prepare(POINTS)
-        assert [prior.intercept for prior in policy.model.priors] == [intercept] * len(LAMS)
+        assert [prior.intercept for prior in policy._kept.priors] == [intercept] * len(LAMS)
         assert policy.theory(3, POINTS[0]) == {**POINTS[0], "intercept": intercept}
 
 

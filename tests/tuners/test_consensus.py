@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from syndicated import SGDTS, UCBGLM, Agent, Consensus, LinTS, LinUCB, Space, Syndicated
+from syndicated import SGDTS, UCBGLM, Agent, Consensus, LinTS, LinUCB, Space, Syndicated, Theory
 from syndicated.environments import Linear
 from syndicated.experiments import simulate
 from syndicated.policies import Policy
-from syndicated.policies._ridge import CANDIDATE_LAMS, RidgePolicy
+from syndicated.policies._ridge import Ridge
+from syndicated.policies._ridge_policy import CANDIDATE_LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
 from syndicated.tuners.consensus import CAUTION, IX, MAX_JOINT_POINTS
 from syndicated.types import Array, Choice
@@ -245,7 +246,7 @@ def test_boldness_is_in_units_of_the_noise_that_the_errors_show() -> None:
 
 def _taught(change: bool) -> LinUCB:
     policy = LinUCB(dim=2)
-    policy.prepare([{"boldness": 1.0}])
+    policy.prepare([{"boldness": 1.0, "intercept": 1.0}])
     for t in range(2_000):
         x, sign = 2 * Stream(1, ARMS, t).uniforms(2) - 1, -1.0 if change and t // 500 % 2 else 1.0
         policy.learn(x, sign * x[0] + 0.1 * Stream(1, NOISE, t).normals(1)[0], {})
@@ -253,8 +254,9 @@ def _taught(change: bool) -> LinUCB:
 
 
 def test_evidence_forgets_where_the_world_changes_and_not_where_it_stays() -> None:
-    assert _taught(change=True).theory(0, {"boldness": 1.0})["memory"] < 1.0
-    assert _taught(change=False).theory(0, {"boldness": 1.0})["memory"] == 1.0
+    point = {"boldness": 1.0, "intercept": 1.0}
+    assert _taught(change=True).theory(0, point)["memory"] < 1.0
+    assert _taught(change=False).theory(0, point)["memory"] == 1.0
 
 
 def test_what_a_point_says_of_the_prior_is_kept() -> None:
@@ -266,7 +268,7 @@ def test_what_a_point_says_of_the_prior_is_kept() -> None:
 def test_an_intercept_may_be_tuned() -> None:
     space = Space(alpha=[0.1], intercept=[0, 1])
     agent = Agent(LinUCB(dim=3, intercept=False), Consensus(space))
-    plain, wide = Agent(LinUCB(dim=3, intercept=False)), Agent(LinUCB(dim=3))
+    plain, wide = Agent(LinUCB(dim=3, intercept=False), Theory()), Agent(LinUCB(dim=3), Theory())
     for t in range(50):
         decision = agent.decide(_arms(t))
         for each in (agent.policy, plain.policy, wide.policy):
@@ -314,6 +316,7 @@ def test_evidence_is_the_likelihood_of_recent_rewards_each_predicted_from_those_
             squared[lam] = 0.999 * squared[lam] + error**2 / (1 + w)
             logs[lam] = 0.999 * logs[lam] + math.log(1 + w)
         policy.learn(X[t], float(y[t]), {})
+        assert isinstance(policy.model, Ridge)
         np.testing.assert_allclose(policy.model.tallies[:, 2], list(squared.values()), rtol=1e-7)
         np.testing.assert_allclose(policy.model.tallies[:, 3], list(logs.values()), rtol=1e-7)
         n = sum(0.999**age for age in range(t + 1))

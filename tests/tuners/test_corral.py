@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from syndicated import Agent, Corral, Decision, Fixed, LinTS, LinUCB, Space
 from syndicated.environments import Linear, Round
 from syndicated.policies import Policy
-from syndicated.policies._ridge import RidgePolicy
+from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import TUNER, Stream
 from syndicated.tuners.corral import log_barrier_step
 from syndicated.types import Array, Choice

@@ -1,0 +1,161 @@
+"""What the policies on a ridge model share."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated._validation import MAX_MAGNITUDE, check_number
+from syndicated.errors import InputError
+from syndicated.policies._kernels import dot, standard_columns, take, ucb_scores, ucb_scores_by_number
+from syndicated.policies._ridge import Prior, Ridge, Solutions
+from syndicated.policies._scaled_ridge import ScaledRidge
+from syndicated.policies.base import Policy
+from syndicated.space import Space
+from syndicated.types import Arms, Array, Params
+
+CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
+
+
+@dataclass(kw_only=True, eq=False)
+class RidgePolicy(Policy):
+    """A policy that explores at rate `alpha` along the confidence ellipsoid of a ridge model.
+
+    The model has the penalty `lam`, an `intercept` or none, and the `memory` that a round leaves of what was before.
+    `delta` (the error probability), `S` (a bound on |theta|) and `L` (one on |x|) enter the theoretical alpha only:
+
+        alpha(t) = sigma sqrt(d log((1 + t L²/lam) / delta)) + S sqrt(lam)      (equation 3 of the paper)
+
+    In natural units the policy estimates what theory would have to be told. `boldness` c stands for alpha = c s: c
+    standard errors, with s the noise that the model's errors show. Points that say nothing else have one model in the
+    data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
+    and the level of rewards matter. Where points also say something of lam, intercept or memory, these are in the
+    features' units, and what is left open is chosen among a few values: the prior under which the rewards seen lately
+    were most likely, each predicted from those before it.
+    """
+
+    delta: float = 0.1
+    S: float = 1.0
+    L: float = 1.0
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {
+        "alpha": (0.0, 1e12),
+        "lam": (1e-12, 1e12),
+        "intercept": (0.0, 1.0),
+        "memory": (0.01, 1.0),
+    }
+    natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
+    exploring: ClassVar[tuple[str, ...]] = ("alpha",)
+    factored: ClassVar[bool] = False
+    _scaled: ClassVar[bool] = True
+    model: Ridge | ScaledRidge = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("delta", self.delta, low=1e-300, high=1.0)
+        check_number("S", self.S, low=0.0, high=MAX_MAGNITUDE)
+        check_number("L", self.L, low=0.0, high=MAX_MAGNITUDE)
+        self._last: tuple[Sequence[Params], Solutions, Array] | None = None
+        self.prepare([])
+
+    @property
+    def space(self) -> Space:
+        return Space(boldness=[1.0, 2.0, 4.0])
+
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        if "boldness" in given:
+            return self.estimate(given)
+        params = {"lam": 1.0, "intercept": float(self.intercept), "memory": 1.0, **given}
+        if "alpha" not in params:
+            lam, size = params["lam"], self.dim + params["intercept"]
+            log = math.log((1 + t * self.L**2 / lam) / self.delta)
+            params["alpha"] = self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam)
+        return params
+
+    def theory_ignores_round(self, given: Params) -> bool:
+        return "alpha" in given or "boldness" in given
+
+    def estimate(self, given: Params) -> dict[str, float]:
+        """Boldness in the units of what was learned so far."""
+        prior, noise = self.model.estimate(given)
+        return {"alpha": given["boldness"] * noise, **prior._asdict()}
+
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        if self._scaled and points and all(point.keys() == {"boldness"} for point in points):
+            scaled = ScaledRidge(self.dim, self.intercept, self.factored)
+            self.model, self.size = scaled, scaled.size
+            super().prepare(points, catalogue)
+            scaled.keep(np.zeros((0, self.dim)) if catalogue is None else catalogue)
+            return
+        priors = [prior for point in points for prior in self._priors(point)]
+        ridge = Ridge(self.dim, self.intercept or any(prior.intercept for prior in priors), self.factored)
+        self.model, self.size = ridge, ridge.size
+        super().prepare(points, catalogue)
+        ridge.keep(priors, self.catalogue)
+
+    def _priors(self, point: Params) -> list[Prior]:
+        """The priors that a point may play with."""
+        given = point if "boldness" in point else self.theory(0, point)
+        axes = {"lam": CANDIDATE_LAMS, "intercept": (float(self.intercept),), "memory": CANDIDATE_MEMORIES}
+        return [Prior(*values) for values in product(*((given[n],) if n in given else v for n, v in axes.items()))]
+
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """A state in natural units from when each of a few priors had its own inverse: its sums are taken over."""
+        older = Ridge(self.dim, self.intercept, self.factored)
+        older.keep(self._priors({"boldness": 1.0}), self.catalogue)
+        own = {name.removeprefix("model."): array for name, array in arrays.items()}
+        unlike = own.keys() != older.state().keys() or older.invalid_array(own) is not None
+        if not isinstance(self.model, ScaledRidge) or unlike or not own["count"]:
+            return arrays
+        older.restore(own)
+        begun = ScaledRidge(self.dim, self.intercept, self.factored)
+        begun.keep(self.model.rows)
+        begun.begin(*older.sums())
+        return {f"model.{name}": array for name, array in begun.state().items()}
+
+    def check(self, params: Params) -> None:
+        super().check(params)
+        if params.get("intercept", 0.0) not in (0.0, 1.0):
+            raise InputError(f"intercept must be 0 or 1; got {params['intercept']}")
+
+    def _optimistic(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
+        """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm."""
+        out = np.empty((len(alphas), len(arms)))
+        if arms.ndim == 2:
+            units = self.model.centre, self.model.unit
+            ucb_scores(out, arms, *units, solutions.stack, thetas, solutions.rows, alphas)
+        else:
+            ucb_scores_by_number(out, arms, self.model.catalogue, solutions.squared, thetas, solutions.rows, alphas)
+        return out
+
+    def _lookup(self, points: Sequence[Params]) -> tuple[Solutions, Array]:
+        """The solutions for these points, and their alphas; at hand if the same tuple of points comes again."""
+        last = self._last
+        if last is not None and last[0] is points and last[1].stack is self.model.stack:
+            return last[1:]
+        found = self._solutions(points), np.array([point["alpha"] for point in points])
+        self._last = (points, *found) if isinstance(points, tuple) else None
+        return found
+
+    def _solutions(self, points: Sequence[Params]) -> Solutions:
+        own = float(self.intercept)
+        return self.model.select([(p["lam"], p.get("intercept", own), p.get("memory", 1.0)) for p in points])
+
+    def predict(self, arms: Arms, params: Params) -> Array:
+        found = self._solutions([params])
+        return dot(self.columns(arms), found.thetas[found.rows[0]]) + self.model.level
+
+    def expected(self, score: float) -> float:
+        return score + self.model.level
+
+    def columns(self, arms: Arms) -> Array:
+        model = self.model
+        if arms.ndim == 2:
+            return standard_columns(arms, model.centre, model.unit, self.size)
+        return take(model.catalogue, arms)
+
+    def learn(self, x: Array, reward: float, params: Params) -> None:
+        self.model.learn(x, reward)

@@ -1,0 +1,226 @@
+"""Ridge regression in the data's own units: one model, whose prior is estimated.
+
+    z_j = (x_j - centre_j) / scale_j,   reward = level + z'theta + noise,   theta_j ~ N(0, noise² / (lam n))
+
+The centre is the mean of the rows that were learned and the scale of a column the range of its values, so that neither
+the unit nor the origin of a feature matters; n is how many features of a row are not 0, so that lam is about noise over
+signal for dense and for one-hot rows. The level has no prior: rewards may be any number away from 0. What is kept are
+sums about the first row and the first reward, from which everything follows: at times that grow by `REFRESH_GROWTH`
+the units are brought up to date, and lam is estimated by the evidence,
+
+    log p(rewards | lam) = -1/2 [log |V| - log |lam n I| + (N - 1) log RSS] + const,   V = lam n I + Σ z z'
+
+with RSS = Σ (y - mean)² - r'V⁻¹r, r = Σ z y, and noise and level integrated out. 1/lam is its posterior mean over
+`PENALTIES`. Between those times V⁻¹ (or its factor) and theta follow each observation by a rank-one update. Without an
+intercept there is no level: centre and mean are 0, and N - 1 is N.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated._learner import Learner
+from syndicated.errors import InputError
+from syndicated.policies._kernels import squares, standard_columns, update_squares
+from syndicated.policies._ridge import Prior, Solutions
+from syndicated.policies._scaled_kernels import meet, observe, standard
+from syndicated.types import Array, Params
+
+PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
+REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
+REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
+MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are at once
+MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
+MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
+NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
+
+
+class Spectrum(NamedTuple):
+    """Σ z z' = Q diag(values) Q', along = Q' Σ z y, and Σ (y - mean)²: all that depends on no penalty."""
+
+    values: Array
+    Q: Array
+    along: Array
+    total: float
+
+    def rss(self, penalties: npt.ArrayLike) -> Array:
+        """RSS under each penalty lam n."""
+        explained = self.along**2 / (self.values + np.asarray(penalties)[..., None])
+        rss: Array = np.maximum(self.total - explained.sum(axis=-1), MIN_RSS_SHARE * self.total)
+        return rss
+
+    def log_evidence(self, penalties: Array, freedom: float) -> Array:
+        """The logarithm of the likelihood of the rewards under each penalty, up to a constant."""
+        volumes = np.log1p(self.values / penalties[:, None]).sum(axis=1)
+        value: Array = -0.5 * (volumes + freedom * np.log(np.maximum(self.rss(penalties), 1e-300)))
+        return value
+
+
+@dataclass(eq=False)
+class ScaledRidge(Learner):
+    """The one model of points in natural units. `sums` has Σ y², RSS and how many features were not 0."""
+
+    dim: int
+    intercept: bool
+    factored: bool = False
+    G: Array = field(init=False)
+    b: Array = field(init=False)
+    sums: Array = field(init=False)
+    stack: Array = field(init=False)
+    thetas: Array = field(init=False)
+    squared: Array = field(init=False)
+    first: Array = field(init=False)
+    low: Array = field(init=False)
+    high: Array = field(init=False)
+    centre: Array = field(init=False)
+    unit: Array = field(init=False)
+    level: float = field(init=False, default=0.0)
+    lam: float = field(init=False, default=1.0)
+    count: int = field(init=False, default=0)
+    due: int = field(init=False, default=1)
+
+    def __post_init__(self) -> None:
+        self.size = self.dim + self.intercept
+        self.G, self.b, self.sums = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(3)
+        self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
+        self.keep(np.zeros((0, self.dim)))
+
+    def keep(self, rows: Array) -> None:
+        """Before the first observation: hold the squared widths of the arms of this catalogue."""
+        self.rows = rows
+        self.lam = _pooled(np.zeros(len(PENALTIES)))
+        self.stack, self.thetas = np.zeros((1, self.size, self.size)), np.zeros((1, self.size))
+        self.stack[0] = np.eye(self.size) * (math.sqrt(self.lam) if self.factored else 1.0 / self.lam)
+        self._view()
+        self._square()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self._view()
+
+    def estimate(self, given: Params) -> tuple[Prior, float]:
+        """The prior that is estimated now, and the noise that the errors show: 1 as long as there was none."""
+        freedom = self.G[-1, -1] - self.intercept
+        noise = math.sqrt(self.sums[1] / freedom) if self.sums[1] > 0.0 and freedom > 0.0 else 1.0
+        return Prior(self.lam, float(self.intercept), 1.0), noise
+
+    def begin(self, G: Array, b: Array, total: float) -> None:
+        """Go on from plain sums: Σ v v', Σ v r and Σ r² with v = (x, 1).
+
+        They do not tell the ranges: a column whose sum is its sum of squares has zeros and ones, others are taken to be
+        evenly spread.
+        """
+        N, sums, squared = G[-1, -1], G[-1, :-1], np.diag(G)[:-1]
+        self.level = b[-1] / N if self.intercept else 0.0
+        self.G, self.b, self.count = G.copy(), b - self.level * G[-1], round(N)
+        ones, mean = sums == squared, sums / N * self.intercept
+        spread = np.sqrt(3.0 * np.maximum(squared / N - mean**2, 0.0))
+        self.low, self.high = np.where(ones, sums >= N, mean - spread), np.where(ones, sums > 0, mean + spread)
+        not_zero = np.where(ones, sums, np.where(squared > 0, N, 0.0)).sum()
+        self.sums = np.array([total - 2.0 * self.level * b[-1] + self.level**2 * N, 0.0, not_zero])
+        self._refresh()
+
+    def select(self, priors: Sequence[tuple[float, float, float]]) -> Solutions:
+        """The solutions for these priors; those of penalties other than the estimated are computed."""
+        for _, intercept, memory in priors:
+            if (intercept, memory) != (float(self.intercept), 1.0):
+                raise InputError(f"this model has intercept {self.intercept:d} and memory 1; got {intercept}, {memory}")
+        if all(lam == self.lam for lam, *_ in priors):
+            return Solutions(self.stack, self.thetas, self.squared, np.zeros(len(priors), dtype=np.int64))
+        spectrum = self._spectrum()
+        built = [self._solve(spectrum, lam) for lam, *_ in priors]
+        stack, thetas = (np.ascontiguousarray([part[k] for part in built]) for k in (0, 1))
+        squared = np.array([squares(self.catalogue, each) for each in stack])
+        return Solutions(stack, thetas, squared, np.arange(len(priors)))
+
+    def learn(self, x: Array, reward: float) -> None:
+        if self.count == 0:
+            self._start(x, reward)
+        self.count += 1
+        units, ranges = (self.first, self.centre, self.unit), (self.low, self.high)
+        if self.rows.size and meet(x, self.unit, *ranges):
+            self._review()
+        if self.squared.size:
+            z = standard(x, self.centre, self.unit, self.size)
+            update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
+        statistics = self.G, self.b, self.sums, self.stack[0], self.thetas[0]
+        lost = observe(*statistics, *units, *ranges, x, reward - self.level, self.factored)
+        if self.count >= self.due or not lost < MAX_PRECISION_LOSS:
+            self._refresh()
+
+    def _start(self, x: Array, reward: float) -> None:
+        """Count rows and rewards from the first of them on, if there is an intercept to tell where they are."""
+        self.low, self.high = x.copy(), x.copy()
+        if self.intercept:
+            self.first, self.level = x.copy(), reward
+
+    def _refresh(self) -> None:
+        """Bring the units up to date, and estimate lam in them."""
+        self.due = self.count + min(REFRESH_ROUNDS, math.ceil((REFRESH_GROWTH - 1.0) * self.count))
+        self.unit = _units(self.low, self.high)
+        self.centre = self.first + self.G[-1, :-1] / self.G[-1, -1] * self.intercept
+        spectrum = self._spectrum()
+        freedom = self.G[-1, -1] - self.intercept
+        self.lam = _pooled(spectrum.log_evidence(PENALTIES * self._active, freedom))
+        self.sums[1] = spectrum.rss(self.lam * self._active)
+        stack, theta = self._solve(spectrum, self.lam)
+        self.stack, self.thetas = stack[None], theta[None]
+        self._view()
+        self._square()
+
+    @property
+    def _active(self) -> float:
+        """n: how many features of a row are not 0."""
+        return max(self.sums[2] / self.G[-1, -1], 1.0) if self.count else 1.0
+
+    def _spectrum(self) -> Spectrum:
+        unit = np.where(self.unit > 0.0, self.unit, 1.0)
+        G, r, total = self.G[:-1, :-1], self.b[:-1], self.sums[0]
+        if self.intercept and self.count:
+            mean, N = self.G[-1, :-1] / self.G[-1, -1], self.G[-1, -1]
+            G, r, total = G - N * np.outer(mean, mean), r - mean * self.b[-1], total - self.b[-1] ** 2 / N
+        values, Q = np.linalg.eigh(unit[:, None] * G * unit)
+        return Spectrum(np.maximum(values, 0.0), Q, Q.T @ (unit * r), max(total, 0.0))
+
+    def _solve(self, spectrum: Spectrum, lam: float) -> tuple[Array, Array]:
+        """V⁻¹, or its factor, and theta; the intercept is apart, since the features are centred."""
+        values, Q, N = spectrum.values + lam * self._active, spectrum.Q, max(self.G[-1, -1], 1.0)
+        stack, theta = np.zeros((self.size, self.size)), np.zeros(self.size)
+        stack[-1, -1], theta[-1] = math.sqrt(N) if self.factored else 1.0 / N, self.b[-1] / N
+        own = np.linalg.cholesky((Q * values) @ Q.T) if self.factored else (Q / values) @ Q.T
+        stack[: self.dim, : self.dim] = own
+        theta[: self.dim] = Q @ (spectrum.along / values)
+        return stack, theta
+
+    def _review(self) -> None:
+        """After a column got its first unit: arms whose value there is another one have another width."""
+        before = self.catalogue
+        self._view()
+        if not np.array_equal(before, self.catalogue):
+            self._square()
+
+    def _view(self) -> None:
+        """The catalogue in the model's units."""
+        self.catalogue = standard_columns(self.rows, self.centre, self.unit, self.size)
+
+    def _square(self) -> None:
+        self.squared = np.zeros((1, 0 if self.factored else len(self.rows)))
+        if self.squared.size:
+            self.squared[0] = squares(self.catalogue, self.stack[0])
+
+
+def _units(low: Array, high: Array) -> Array:
+    """One over the range of each column; over its value if that is always the same, and 0 if that is 0."""
+    size = np.maximum(np.abs(low), np.abs(high))
+    scale = np.where(high - low > MIN_SCALE_SHARE * size, high - low, size)
+    return np.divide(1.0, scale, out=np.zeros(len(scale)), where=scale > 0.0)
+
+
+def _pooled(log_evidence: Array) -> float:
+    """The lam whose inverse is the posterior mean of 1/lam over `PENALTIES`, all equally likely before."""
+    weights = np.exp(log_evidence - log_evidence.max())
+    return float(weights.sum() / (weights / PENALTIES).sum())

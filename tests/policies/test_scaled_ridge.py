@@ -1,0 +1,210 @@
+"""The ridge model in the data's own units: against plain sums and exact likelihoods, and what must not matter to it."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from syndicated import Agent, LinTS, LinUCB
+from syndicated.policies import Policy
+from syndicated.policies._ridge_policy import RidgePolicy
+from syndicated.policies._scaled_ridge import PENALTIES, ScaledRidge
+from syndicated.streams import ARMS, NOISE, POLICY, Stream
+from syndicated.types import Array
+
+POINT = {"boldness": 2.0}
+both = pytest.mark.parametrize("make", [LinUCB, LinTS])
+intercepts = pytest.mark.parametrize("intercept", [True, False])
+
+
+def data(n: int, seed: int = 1) -> tuple[Array, Array]:
+    """n rows of features with unlike units and origins, one of them rare, and rewards."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4)) * [1.0, 1e-3, 100.0, 1.0] + [0.0, 0.0, 1e4, 0.0]
+    X[:, 3] = random.random(n) < 0.1
+    return X, 5.0 + X @ [1.0, 500.0, 0.01, -1.0] + random.normal(size=n)
+
+
+def taught(make: type[RidgePolicy], X: Array, rewards: Array, intercept: bool = True) -> ScaledRidge:
+    policy = make(dim=X.shape[1], intercept=intercept)
+    policy.prepare([POINT])
+    for x, reward in zip(X, rewards, strict=True):
+        policy.learn(x, float(reward), {})
+    assert isinstance(policy.model, ScaledRidge)
+    return policy.model
+
+
+def standardised(X: Array, centred: bool = True) -> Array:
+    """Less the mean of each column, over its range; a column that is always 0 stays so."""
+    ranges = np.ptp(X, axis=0)
+    ranges = np.where(ranges > 0, ranges, np.maximum(np.abs(X).max(axis=0), 1e-300))
+    Z: Array = (X - X.mean(axis=0) * centred) / ranges
+    return Z
+
+
+@both
+@intercepts
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 300])
+def test_after_a_refresh_V_theta_and_noise_are_those_of_standardised_data(
+    make: type[RidgePolicy], n: int, intercept: bool
+) -> None:
+    X, rewards = data(n)
+    model = taught(make, X, rewards, intercept)
+    model._refresh()
+    Z, y, N = standardised(X, intercept), rewards - rewards.mean() * intercept, n - intercept
+    penalty = model.lam * np.count_nonzero(X) / n
+    V = penalty * np.eye(4) + Z.T @ Z
+    theta = np.linalg.solve(V, Z.T @ y)
+    found = model.stack[0, :4, :4]
+    np.testing.assert_allclose(found @ found.T if make is LinTS else np.linalg.inv(found), V, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.thetas[0, :4], theta, rtol=1e-6, atol=1e-7)
+    if n > 2:
+        noise = math.sqrt((y @ y - theta @ Z.T @ y) / N)
+        assert model.estimate(POINT)[1] == pytest.approx(noise, rel=1e-6)
+
+
+@both
+def test_between_refreshes_theta_and_widths_follow_each_observation(make: type[RidgePolicy]) -> None:
+    X, rewards = data(400)
+    model = taught(make, X[:300], rewards[:300])
+    model._refresh()
+    assert model.due > 340
+    for n in range(300, 340):
+        model.learn(X[n], float(rewards[n]))
+    Z = np.column_stack([(X[:340] - model.centre) * model.unit, np.ones(340)])
+    before = taught(make, X[:300], rewards[:300])
+    before._refresh()
+    penalty = before.lam * np.count_nonzero(X[:300]) / 300
+    V = np.diag([penalty] * 4 + [0.0]) + Z.T @ Z
+    theta = np.linalg.solve(V, Z.T @ (rewards[:340] - rewards[0]))
+    found = model.stack[0]
+    np.testing.assert_allclose(found @ found.T if make is LinTS else np.linalg.inv(found), V, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(model.thetas[0], theta, rtol=1e-7, atol=1e-9)
+
+
+def exact_log_likelihood(Z: Array, y: Array, penalty: float, intercept: bool) -> float:
+    """log p(y | penalty) up to a constant, with level and log noise flat, from the covariance of all rewards."""
+    n = len(y)
+    C = np.eye(n) + Z @ Z.T / penalty
+    inverse, ones = np.linalg.inv(C), np.ones(n)
+    value = -0.5 * np.linalg.slogdet(C)[1]
+    square, N = y @ inverse @ y, n
+    if intercept:
+        level = ones @ inverse @ ones
+        value -= 0.5 * math.log(level)
+        square, N = square - (ones @ inverse @ y) ** 2 / level, n - 1
+    return float(value - 0.5 * N * math.log(square))
+
+
+@intercepts
+@pytest.mark.parametrize("n", [5, 40])
+def test_evidence_is_the_exact_marginal_likelihood(n: int, intercept: bool) -> None:
+    X, rewards = data(n)
+    model = taught(LinUCB, X, rewards, intercept)
+    model._refresh()
+    active = np.count_nonzero(X) / n
+    found = model._spectrum().log_evidence(PENALTIES * active, n - intercept)
+    Z, y = standardised(X, intercept), rewards - rewards.mean() * intercept
+    exact = np.array([exact_log_likelihood(Z, y, lam * active, intercept) for lam in PENALTIES])
+    np.testing.assert_allclose(found - found[0], exact - exact[0], rtol=1e-6, atol=1e-7)
+    weights = np.exp(exact - exact.max())
+    assert model.lam == pytest.approx(weights.sum() / (weights / PENALTIES).sum(), rel=1e-6)
+
+
+@both
+@pytest.mark.parametrize("offset", [1e3, -1e9])
+def test_a_level_of_rewards_shifts_the_predictions_and_nothing_else(make: type[RidgePolicy], offset: float) -> None:
+    X, rewards = data(200)
+    rewards = np.round(rewards * 2**20) / 2**20  # so that the sum is exact
+    plain, shifted = taught(make, X, rewards), taught(make, X, rewards + offset)
+    np.testing.assert_allclose(shifted.thetas, plain.thetas, rtol=1e-9, atol=1e-9)
+    (prior, noise), (other, same) = (model.estimate(POINT) for model in (plain, shifted))
+    assert (*other, same) == pytest.approx((*prior, noise), rel=1e-9)
+    assert shifted.level - plain.level == offset
+
+
+def _arms(t: int, K: int = 8) -> Array:
+    return 2 * Stream(1, ARMS, t).uniforms(3 * K).reshape(K, 3) - 1
+
+
+def _fixed_arms(t: int) -> Array:
+    return _arms(0)
+
+
+def _one_hot_arms(t: int) -> Array:
+    return np.eye(3)
+
+
+COLUMNS = np.array([1e-9, 1.0, 1e9])
+
+
+@both
+@pytest.mark.parametrize("arms", [_arms, _fixed_arms, _one_hot_arms])
+@pytest.mark.parametrize(
+    ("scale", "factor", "offset"),
+    [(1e-9, 1.0, 0.0), (1e9, 1.0, 0.0), (COLUMNS, 1.0, 0.0), (1.0, 1e-9, 0.0), (1.0, 1e9, 0.0), (1.0, 1.0, 1e8)],
+)
+def test_an_agent_plays_the_same_whatever_the_units_of_features_and_rewards(
+    make: Callable[..., Policy], arms: Callable[[int], Array], scale: float | Array, factor: float, offset: float
+) -> None:
+    one, other, theta = Agent(make(dim=3)), Agent(make(dim=3)), np.array([1.0, -0.5, 0.25])
+    for t in range(250):
+        X, noise = arms(t), float(Stream(1, NOISE, t).normals(1)[0])
+        first, second = one.decide(X), other.decide(X * scale)
+        assert first.arm == second.arm
+        reward = round((float(X[first.arm] @ theta) + 0.3 * noise) * 2**20) / 2**20
+        one.learn(first, reward)
+        other.learn(second, factor * reward + offset)
+
+
+@both
+def test_arms_of_a_catalogue_score_like_their_features_in_natural_units(make: type[RidgePolicy]) -> None:
+    catalogue = np.vstack([np.eye(4) * [1.0, 2.0, 3.0, 4.0], data(6)[0]])
+    by_number, by_features = make(dim=4), make(dim=4)
+    by_number.prepare([POINT], catalogue)
+    by_features.prepare([POINT])
+    numbers = np.arange(10)
+    for t in range(60):
+        played = catalogue[t % 10 if t > 12 else t % 3]
+        params = by_features.theory(t, POINT)
+        got = by_number.scores(numbers, [params], Stream(1, POLICY, t))
+        expected = by_features.scores(catalogue, [params], Stream(1, POLICY, t))
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+        means = by_features.predict(catalogue, params)
+        np.testing.assert_allclose(by_number.predict(numbers, params), means, rtol=1e-9, atol=1e-9)
+        for policy in (by_number, by_features):
+            policy.learn(played, float(t % 7), params)
+
+
+@both
+def test_other_penalties_can_be_asked_for(make: type[RidgePolicy]) -> None:
+    X, rewards = data(50)
+    model = taught(make, X, rewards)
+    model._refresh()
+    found = model.select([(model.lam, 1.0, 1.0), (2.0 * model.lam, 1.0, 1.0)])
+    np.testing.assert_allclose(found.thetas[0], model.thetas[0], rtol=1e-9)
+    assert np.linalg.norm(found.thetas[1, :4]) < np.linalg.norm(found.thetas[0, :4])
+
+
+ODD_COLUMNS: dict[str, Callable[[int], float]] = {
+    "always 0": lambda t: 0.0,
+    "always the same": lambda t: 7.0,
+    "the same up to rounding": lambda t: 0.1 + 0.2 if t % 2 else 0.3,
+    "0 for long": lambda t: float(t > 150),
+    "once very large": lambda t: 1e12 if t == 150 else t % 5 / 5,
+    "a point in time": lambda t: 1.7e9 + t,
+}
+
+
+@both
+@pytest.mark.parametrize("column", ODD_COLUMNS.values(), ids=ODD_COLUMNS)
+def test_odd_columns_do_no_harm(make: Callable[..., Policy], column: Callable[[int], float]) -> None:
+    agent, late = Agent(make(dim=4)), []
+    for t in range(300):
+        X = np.column_stack([_arms(t), np.full(8, column(t))])
+        means = X[:, 0] - X[:, 1]
+        decision = agent.decide(X)
+        agent.learn(decision, float(means[decision.arm] + 0.1 * Stream(1, NOISE, t).normals(1)[0]))
+        late.append(means.max() - means[decision.arm])
+    assert np.mean(late[200:]) < 0.15
