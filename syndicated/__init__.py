@@ -2,7 +2,7 @@
 
 from syndicated.agent import Agent
 from syndicated.errors import DataError, InputError, MissingExtraError, StateError, SyndicatedError, TaskError
-from syndicated.policies import SGDTS, UCBGLM, DiagonalTS, DiagonalUCB, LinTS, LinUCB
+from syndicated.policies import SGDTS, UCBGLM, ArmTS, ArmUCB, DiagonalTS, DiagonalUCB, LinTS, LinUCB
 from syndicated.space import Space
 from syndicated.tuners import OP, Consensus, Corral, Fixed, Syndicated, Theory, TwoLayer, Uniform
 from syndicated.types import Choice, Decision
@@ -13,6 +13,8 @@ __all__ = [
     "SGDTS",
     "UCBGLM",
     "Agent",
+    "ArmTS",
+    "ArmUCB",
     "Choice",
     "Consensus",
     "Corral",

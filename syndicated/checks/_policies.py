@@ -188,11 +188,23 @@ def unknown_hyper_parameters_are_refused(make: MakePolicy) -> None:
 
 def intercept_is_a_constant_feature(make: MakePolicy) -> None:
     policy, wide, X = make(dim=DIM, intercept=True), make(dim=DIM + 1, intercept=False), _arms(7, 6)
+    if policy.scale_free:
+        return  # a constant feature tells it nothing
     _teach(policy)
     _teach(wide, constant=True)
     with_ones, point, reason = np.hstack([X, np.ones((6, 1))]), _points(policy)[0], "an intercept is a last feature 1"
     assert_allclose(_scores(policy, X, [point]), _scores(wide, with_ones, [point]), rtol=1e-9, err_msg=reason)
     assert_allclose(policy.predict(X, point), wide.predict(with_ones, point), rtol=1e-9, err_msg=reason)
+
+
+def units_of_features_do_not_matter_where_they_are_scaled(make: MakePolicy) -> None:
+    plain, other, units = _new(make), _new(make), np.array([1e-9, 1.0, 1e9])
+    for t in range(100 if plain.scale_free else 0):
+        x, reward = _arms(t, 1)[0], float(Stream(1, NOISE, t).uniforms(1)[0] < 0.5)
+        plain.learn(x, reward, plain.theory(t, {}))
+        other.learn(x * units, reward, other.theory(t, {}))
+        scores, scaled = _scores(plain, _arms(t, 5)), _scores(other, _arms(t, 5) * units)
+        assert_allclose(scaled, scores, rtol=1e-6, atol=1e-6, err_msg="the scores depend on the units of features")
 
 
 def predict_ignores_exploration(make: MakePolicy) -> None:

@@ -1,5 +1,7 @@
 """The bottom layer's registry: to add a policy, write its file and import it here."""
 
+from syndicated.policies.armts import ArmTS as ArmTS
+from syndicated.policies.armucb import ArmUCB as ArmUCB
 from syndicated.policies.base import Policy as Policy
 from syndicated.policies.diagonalts import DiagonalTS as DiagonalTS
 from syndicated.policies.diagonalucb import DiagonalUCB as DiagonalUCB

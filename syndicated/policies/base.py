@@ -22,7 +22,8 @@ class Policy(Learner):
     Hyper-parameters are arguments of each round; a policy never knows that it is tuned. `hyper` names them, with
     the least and the largest value that each may have. `natural` names those in units that the policy estimates while
     it learns, so that the same value is good in any world, with the plain ones that `theory` turns them into.
-    Where those that are `exploring` are 0, the scores are those of the greedy choice.
+    Where those that are `exploring` are 0, the scores are those of the greedy choice. A policy that is `scale_free`
+    scales features by what it has seen of them, so that their units do not matter.
     A `sparse` policy also takes sparse rows: arms (K, 2, n), the played arm's features (2, n).
     `intercept` adds a constant feature to the model; `sigma`, the noise level, enters the theoretical values only;
     `size` is the model's dimension.
@@ -34,6 +35,7 @@ class Policy(Learner):
     hyper: ClassVar[dict[str, tuple[float, float]]]
     natural: ClassVar[dict[str, tuple[str, ...]]] = {}
     exploring: ClassVar[tuple[str, ...]] = ()
+    scale_free: ClassVar[bool] = False
     sparse: ClassVar[bool] = False
     rewards: ClassVar[tuple[float, float]] = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from doctest import DocTestParser
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,11 +17,12 @@ import syndicated
 from syndicated import checks
 from syndicated.agent import Agent
 from syndicated.environments import ENVIRONMENTS, Environment, Linear, MovieLens, Round
-from syndicated.policies import POLICIES, LinTS, LinUCB, Policy
+from syndicated.policies import POLICIES, ArmUCB, LinTS, LinUCB, Policy
+from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.tuners import TUNERS, Tuner, TwoLayer
-from syndicated.types import Arms, Array, Choice, Decision, Params
+from syndicated.types import ArmRows, Arms, Array, Choice, Decision, Params
 
 ROUNDS = 60
 FOLDERS: dict[str, Mapping[str, Any]] = {
@@ -57,6 +59,23 @@ def _worlds() -> list[Any]:
 @policies
 @_named(checks.POLICY_CHECKS)
 def test_policy(policy: type[Policy], check: Callable[[Any], None]) -> None:
+    check(policy)
+
+
+def _models_of_arms() -> list[Any]:
+    """Every policy that keeps models of arms, with each link and each structure of the models."""
+    found: list[tuple[str, Any]] = [(n, policy) for n, policy in POLICIES.items() if issubclass(policy, ArmPolicy)]
+    settings = list(product(("auto", "logistic", "linear"), ("per-arm", "hybrid", "shared")))
+    return [
+        pytest.param(partial(policy, link=link, models=models), id=f"{name}-{link}-{models}")
+        for name, policy in found
+        for link, models in settings
+    ]
+
+
+@pytest.mark.parametrize("policy", _models_of_arms())
+@_named(checks.POLICY_CHECKS + checks.ARM_POLICY_CHECKS)
+def test_policy_with_models_of_arms(policy: Callable[..., ArmPolicy], check: Callable[[Any], None]) -> None:
     check(policy)
 
 
@@ -192,6 +211,50 @@ class _LikesLosses(LinUCB):
         super().learn(x, -reward, params)
 
 
+class _ClaimsToScale(LinUCB):
+    scale_free: ClassVar[bool] = True
+
+
+class _PlacesOfArmsCount(ArmUCB):
+    def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
+        return super().scores(arms, points, rng) + np.arange(len(arms))
+
+
+class _LikesLossesOfArms(ArmUCB):
+    def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
+        super().learn_arm(number, x, 1 - reward, params)
+
+
+class _KnowsNoNewArms(ArmUCB):
+    def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
+        scores = super().scores(arms, points, rng)
+        if isinstance(arms, ArmRows):
+            scores[:, arms.numbers < 0] = np.nan
+        return scores
+
+
+class _ScoringArmsLearns(ArmUCB):
+    def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
+        self.linear.count += 1
+        return super().scores(arms, points, rng)
+
+
+class _LosesItsArms(ArmUCB):
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self.logistic.own[:] = 0.0
+
+
+class _NeverRetires(ArmUCB):
+    def retire_arm(self, number: int) -> None:
+        pass
+
+
+class _NarrowRows(ArmUCB):
+    def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
+        super().learn_arm(number, x[: self.dim], reward, params)
+
+
 class _OffGrid(TwoLayer):
     def choose(self, rng: Stream) -> Choice:
         return replace(super().choose(rng), params={"alpha": 99.0})
@@ -306,8 +369,16 @@ BROKEN: dict[str, type[Any]] = {
     "theory_that_ignores_the_round_is_the_same_in_every_round": _NeverChanges,
     "unknown_hyper_parameters_are_refused": _TakesAnything,
     "intercept_is_a_constant_feature": _NoIntercept,
+    "units_of_features_do_not_matter_where_they_are_scaled": _ClaimsToScale,
     "predict_ignores_exploration": _PredictsOptimism,
     "it_learns_an_easy_world": _LikesLosses,
+    "arms_are_known_by_their_numbers": _PlacesOfArmsCount,
+    "an_arm_with_better_rewards_is_believed_better": _LikesLossesOfArms,
+    "arms_without_a_model_are_scored": _KnowsNoNewArms,
+    "scoring_arms_is_pure": _ScoringArmsLearns,
+    "models_of_arms_restore_to_the_bit": _LosesItsArms,
+    "a_retired_arm_is_as_if_never_played": _NeverRetires,
+    "rows_may_grow_and_late_ones_be_short": _NarrowRows,
     "choices_come_from_its_points": _OffGrid,
     "stated_probabilities_match_frequencies": _Uncalibrated,
     "learning_moves_probability_to_the_best": _LikesTheWorst,
@@ -329,7 +400,7 @@ BROKEN: dict[str, type[Any]] = {
 }
 
 
-@_named(checks.POLICY_CHECKS + checks.TUNER_CHECKS + checks.ENVIRONMENT_CHECKS)
+@_named(checks.POLICY_CHECKS + checks.ARM_POLICY_CHECKS + checks.TUNER_CHECKS + checks.ENVIRONMENT_CHECKS)
 def test_a_broken_part_fails_its_check(check: Callable[[Any], None]) -> None:
     with pytest.raises(AssertionError):
         check(BROKEN[check.__name__])

@@ -1,0 +1,281 @@
+"""Models of arms: a Gaussian belief about the parameters of each, in features that it scales itself.
+
+Rewards are linear in the features, or their logits are. Every arm has a model of its own; with a shared part (hybrid)
+an arm that was never played starts from what all arms have in common. `_arm_kernels` has the arithmetic.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated._learner import Learner
+from syndicated.policies._arm_information import Information, seen_by_common
+from syndicated.policies._arm_kernels import along, beliefs, learn_row, observe
+from syndicated.types import ArmRows, Array, Ints
+
+EARLY_ROWS = 64  # that are kept, and learned anew whenever the scales of features change
+RING_ROWS = 64  # that a logistic model of an arm can still visit
+REFRESH_GROWTH = 1.5  # of the number of rows, after which scales and priors are looked at again
+MAX_DRIFT = 1.25  # of a scale, before the models are brought to a new one
+ROUNDED_AWAY = 1e-20  # of a variance, in units of the squared mean
+COMMON_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)  # of the prior variance, chosen by evidence
+JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
+NO_INTERCEPT_VARIANCE = 1e-100
+INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
+
+
+@dataclass(eq=False)
+class ArmModels(Learner):
+    """The models of all arms.
+
+    `variance` is that of the logit of a typical row before anything is known, apart from the level; for linear rewards,
+    in units of the noise's. In a hybrid `share` of it, and of the level's, is common to all arms. `own` and
+    `covariances` are the arms' own parts, `common` and `common_covariance` the shared one. `columns` has what was seen
+    of every feature; `center` and `weight` are the scale in use. `sums` are over rewards: the first one, and then of
+    what is above it the sum, of squared errors in standard units the sum, and their count.
+    """
+
+    dim: int
+    logistic: bool
+    hybrid: bool
+    variance: float
+    intercept: bool = True
+    own: Array = field(init=False)
+    covariances: Array = field(init=False)
+    plays: Ints = field(init=False)
+    rows: Array = field(init=False)
+    rewards: Array = field(init=False)
+    sites: Array = field(init=False)
+    next_visit: Ints = field(init=False)
+    common: Array = field(init=False)
+    common_covariance: Array = field(init=False)
+    retired: Array = field(init=False)
+    columns: Array = field(init=False)
+    center: Array = field(init=False)
+    weight: Array = field(init=False)
+    early_rows: Array = field(init=False)
+    early_rewards: Array = field(init=False)
+    early_arms: Ints = field(init=False)
+    sums: Array = field(init=False)
+    slope_variance: float = field(init=False, default=1.0)
+    share: float = field(init=False, default=0.5)
+    count: int = field(init=False, default=0)
+    refresh_at: int = field(init=False, default=1)
+
+    def __post_init__(self) -> None:
+        for name, (shape, kind) in self._shapes(0, self.dim).items():
+            setattr(self, name, np.zeros(shape, dtype=kind))
+        self._set_priors()
+
+    def _shapes(self, K: int, d: int) -> dict[str, tuple[tuple[int, ...], type]]:
+        """The shape and the type of every array, for K arms and d features."""
+        D, ring, shared = d + 1, RING_ROWS if self.logistic else 1, (d + 1) * self.hybrid
+        floats = {
+            "own": (K, D),
+            "covariances": (K, D, D),
+            "rows": (K, ring, d),
+            "rewards": (K, ring),
+            "sites": (K, 2 * ring),
+            "common": (shared,),
+            "common_covariance": (shared, shared),
+            "retired": (shared, shared + self.hybrid),
+            "columns": (2, d),
+            "center": (d,),
+            "weight": (d,),
+            "early_rows": (EARLY_ROWS, d),
+            "early_rewards": (EARLY_ROWS,),
+            "sums": (4,),
+        }
+        whole = {"plays": (K,), "next_visit": (K,), "early_arms": (EARLY_ROWS,)}
+        return {n: (s, float) for n, s in floats.items()} | {n: (s, np.int64) for n, s in whole.items()}
+
+    @property
+    def size(self) -> int:
+        """The number of parameters of a model."""
+        return len(self.center) + 1
+
+    @property
+    def level(self) -> float:
+        """What is believed of an arm's level before it is played: of rewards their mean, of logits 0."""
+        centred = self.count and self.intercept and not self.logistic
+        return float(self.sums[1]) / self.count if centred else 0.0
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of rewards around their means, as the errors show it; 1 as long as there was none."""
+        errors, count = self.sums[2], self.sums[3]
+        return 1.0 if self.logistic or not errors > 0 else math.sqrt(errors / count)
+
+    def beliefs(self, arms: ArmRows) -> tuple[Array, Array]:
+        """The mean and the standard deviation of every arm's logit or reward."""
+        means, sds = np.empty(len(arms)), np.empty(len(arms))
+        beliefs(means, sds, arms.x, arms.numbers, *self._model())
+        if not self.logistic:
+            means += self.sums[0]
+            sds *= self.noise
+        return means, sds
+
+    def draw(self, rows: ArmRows, normals: Array) -> Array:
+        """One draw of the shared model's parameters, seen along every row: standard normals, alike where rows are."""
+        P = self.covariances[0] if len(self.plays) and self.plays[0] else np.diag(self._prior)
+        if self.hybrid:
+            seen = P / self._prior
+            P = P + seen @ self.common_covariance @ seen.T
+        factor = np.linalg.cholesky(P + JITTER * np.diag(np.diag(P)))
+        out = np.empty(len(rows))
+        along(out, rows.x, self.center, self.weight, np.ascontiguousarray(P), factor @ normals)
+        return out
+
+    def learn(self, number: int, x: Array, reward: float) -> None:
+        self._make_room(number, len(x))
+        if self.count == 0:
+            self.sums[0] = reward if self.intercept and not self.logistic else 0.0
+        reward -= float(self.sums[0])
+        if self.count < EARLY_ROWS:
+            self.early_rows[self.count, : len(x)] = x
+            self.early_rewards[self.count], self.early_arms[self.count] = reward, number + 1
+        observe(x, self.columns, self.weight, self.count + 1)
+        self._learn(number, x, reward)
+        self.count += 1
+        self.sums[1] += reward
+        if self.count >= self.refresh_at:
+            self.refresh_at = math.ceil(REFRESH_GROWTH * self.count)
+            self._refresh()
+
+    def retire(self, number: int) -> None:
+        if number >= len(self.plays) or not self.plays[number]:
+            return
+        if self.hybrid:
+            self.retired += seen_by_common(self._prior, self.covariances[number], self.own[number])
+        for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
+            getattr(self, name)[number] = 0
+        self.early_arms[self.early_arms == number + 1] = 0
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self._set_priors()
+
+    def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
+        plays, center = arrays["plays"], arrays["center"]
+        for name, (shape, kind) in self._shapes(plays.size, center.size).items():
+            given = arrays[name]
+            if given.shape != shape or given.dtype != kind or not np.all(np.isfinite(given)) or center.size < self.dim:
+                return name
+        whole = [name for name, array in arrays.items() if array.dtype.kind == "i" and array.min(initial=0) < 0]
+        return whole[0] if whole else None
+
+    def _model(self) -> tuple[Any, ...]:
+        return (
+            self.center,
+            self.weight,
+            self.own,
+            self.covariances,
+            self.plays,
+            self._prior,
+            self.level,
+            self.common,
+            self.common_covariance,
+            self._common_prior,
+        )
+
+    def _learn(self, number: int, x: Array, reward: float) -> None:
+        ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
+        self.sums[2] += learn_row(number, x, reward, self.logistic, *(*self._model(), *ring))
+        self.sums[3] += 1.0
+
+    def _set_priors(self) -> None:
+        """The variances of the own and of the shared parameters before anything is known."""
+        prior = np.full(self.size, self.slope_variance)
+        prior[0] = INTERCEPT_VARIANCE if self.intercept else NO_INTERCEPT_VARIANCE
+        self._prior = prior * (1.0 - self.share if self.hybrid else 1.0)
+        self._common_prior = prior * self.share if self.hybrid else np.zeros(0)
+
+    def _make_room(self, number: int, width: int) -> None:
+        """Have a place for this arm, and for rows of this width."""
+        K, d = len(self.plays), len(self.center)
+        if number < K and width <= d:
+            return
+        old = {name: getattr(self, name) for name in self._shapes(0, 0)}
+        K, d = max(K, 4 * (number + 4) // 3) if number >= K else K, max(d, width)
+        for name, (shape, kind) in self._shapes(K, d).items():
+            array: npt.NDArray[Any] = np.zeros(shape, dtype=kind)
+            array[tuple(slice(n) for n in old[name].shape)] = old[name]
+            setattr(self, name, array)
+        self._set_priors()
+        # the new columns of those that were there: known before anything else is
+        first = old["center"].size + 1
+        for place in range(first, d + 1):
+            self.covariances[self.plays > 0, place, place] = self._prior[place]
+            if self.hybrid:
+                self.common_covariance[place, place] = self._common_prior[place]
+
+    def _refresh(self) -> None:
+        """Look at the scales of features again, and at the share of the prior that is common."""
+        center, weight, slope_variance = self._scales()
+        if self.count <= EARLY_ROWS:
+            self.center, self.weight, self.slope_variance = center, weight, slope_variance
+            self._start_again()
+        elif self._drifted(center, weight, slope_variance):
+            known = self._information().seen_from(self.center, self.weight, center, weight)
+            self.center, self.weight, self.slope_variance = center, weight, slope_variance
+            self._rebuild(known)
+        if self.hybrid:
+            known = self._information()
+            self.share = max(COMMON_SHARES, key=lambda share: self._log_evidence(known, share))
+            self._rebuild(known)
+
+    def _scales(self) -> tuple[Array, Array, float]:
+        """The mean of every feature, one over its standard deviation, and the variance that slopes have at the start.
+
+        A feature that has always been the same is in units of its size, and one that has always been 0 does not count.
+        """
+        mean, squares = self.columns
+        variance = squares / self.count
+        if not self.intercept:
+            mean, variance = np.zeros_like(mean), variance + mean**2
+        varies = variance > ROUNDED_AWAY * mean**2
+        size = np.sqrt(np.where(varies, variance, mean**2))
+        weight = np.divide(1.0, size, where=size > 0, out=np.zeros_like(size))
+        return mean.copy(), weight, self.variance / max(1, int(varies.sum()))
+
+    def _drifted(self, center: Array, weight: Array, slope_variance: float) -> bool:
+        ratios = np.append(weight / np.where(self.weight > 0, self.weight, 1.0), slope_variance / self.slope_variance)
+        ratios = ratios[ratios > 0]
+        moved = np.abs(center - self.center) * weight
+        return bool(ratios.max() > MAX_DRIFT or ratios.min() < 1 / MAX_DRIFT or moved.max() > MAX_DRIFT - 1)
+
+    def _start_again(self) -> None:
+        """Learn the early rows anew, in the scale of now."""
+        for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
+            getattr(self, name)[:] = 0
+        self.sums[2:] = 0.0
+        self._set_priors()
+        if self.hybrid:
+            self.common[:], self.common_covariance[:] = 0.0, np.diag(self._common_prior)
+        for x, reward, arm in zip(self.early_rows, self.early_rewards, self.early_arms, strict=True):
+            if arm:
+                self._learn(int(arm) - 1, x, float(reward))
+
+    def _information(self) -> Information:
+        """What the data say of every arm that was played, and of retired ones, without the priors."""
+        played = np.flatnonzero(self.plays)
+        precisions = np.asarray(np.linalg.inv(self.covariances[played]), dtype=np.float64)
+        shifts = np.einsum("kij,kj->ki", precisions, self.own[played])
+        return Information(played, precisions - np.diag(1 / self._prior), shifts, self.retired)
+
+    def _rebuild(self, known: Information) -> None:
+        """The models of what is known, with the priors of now."""
+        self._set_priors()
+        self.retired = known.retired
+        covariances, own = known.solve(self._prior)
+        self.covariances[known.arms], self.own[known.arms] = covariances, own
+        if self.hybrid:
+            self.common_covariance, self.common = known.solve_common(self._prior, self._common_prior)
+
+    def _log_evidence(self, known: Information, share: float) -> float:
+        prior = self._prior + self._common_prior
+        return known.log_evidence((1 - share) * prior, share * prior, self.level, self.noise)

@@ -1,0 +1,115 @@
+"""What the policies on models of arms share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from syndicated._validation import check_number
+from syndicated.errors import InputError
+from syndicated.policies._arm_kernels import logistic
+from syndicated.policies._arm_models import ArmModels
+from syndicated.policies.base import ArmPolicy
+from syndicated.space import Space
+from syndicated.types import ArmRows, Arms, Array, Params
+
+LINKS = ("auto", "logistic", "linear")
+STRUCTURES = ("per-arm", "hybrid", "shared")
+LOGISTIC_VARIANCE, LINEAR_VARIANCE = 8.0, 2.0  # of a row's logit, and of its reward in units of the noise's
+LOGIT_UNIT = 0.5  # of boldness, in standard deviations of a logit; that of a linear reward is 1
+
+
+@dataclass(kw_only=True, eq=False)
+class ArmModelPolicy(ArmPolicy):
+    """A policy that explores by what it does not know of an arm: `boldness` times the standard deviation of its reward.
+
+    `models` are one for each arm (Li et al. 2010 call them disjoint), a shared one with what is an arm's own beside it
+    (hybrid), or one for all arms. Of a shared one, rows must tell the arms apart. `link` is logistic for rewards from 0
+    to 1 such as clicks, where boldness counts half standard deviations of the logit, linear for any, or auto: logistic
+    as long as every reward has been 0 or 1. Features may have any units: the models scale them by what they see.
+    `variance` is that of the logit of a typical row before anything is known, or of the linear reward in units of the
+    noise's; by default 8 and 2.
+    """
+
+    link: str = "auto"
+    models: str = "per-arm"
+    variance: float | None = None
+    hyper: ClassVar[dict[str, tuple[float, float]]] = {"boldness": (0.0, 1e12)}
+    exploring: ClassVar[tuple[str, ...]] = ("boldness",)
+    scale_free: ClassVar[bool] = True
+    logistic: ArmModels = field(init=False, repr=False)
+    linear: ArmModels = field(init=False, repr=False)
+    fractions: int = field(init=False, default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value, values in (("link", self.link, LINKS), ("models", self.models, STRUCTURES)):
+            if value not in values:
+                raise InputError(f"{name} must be one of {', '.join(values)}; got {value!r}")
+        if self.variance is not None:
+            check_number("variance", self.variance, low=1e-12, high=1e12)
+        hybrid = self.models == "hybrid"
+        self.logistic = ArmModels(self.dim, True, hybrid, self.variance or LOGISTIC_VARIANCE, self.intercept)
+        self.linear = ArmModels(self.dim, False, hybrid, self.variance or LINEAR_VARIANCE, self.intercept)
+        self.prepare([])
+
+    @property
+    def is_logistic(self) -> bool:
+        """Whether the logistic models decide. With link auto they do until a reward is neither 0 nor 1."""
+        return self.link == "logistic" or (self.link == "auto" and not self.fractions)
+
+    @property
+    def model(self) -> ArmModels:
+        """The models that decide."""
+        return self.logistic if self.is_logistic else self.linear
+
+    @property
+    def rewards(self) -> tuple[float, float]:  # type: ignore[override]
+        return (0.0, 1.0) if self.link == "logistic" else ArmPolicy.rewards
+
+    @property
+    def space(self) -> Space:
+        return Space(boldness=[0.5, 1.0, 2.0])
+
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        return {"boldness": 1.0, **given}
+
+    def theory_ignores_round(self, given: Params) -> bool:
+        return True
+
+    def predict(self, arms: Arms | ArmRows, params: Params) -> Array:
+        means, _ = self.model.beliefs(self._rows(arms))
+        return np.array([self.expected(mean) for mean in means])
+
+    def expected(self, score: float) -> float:
+        return float(logistic(score)) if self.is_logistic else float(score)
+
+    def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
+        number = 0 if self.models == "shared" else number
+        if self.is_logistic and self.link == "auto" and reward not in (0.0, 1.0):
+            self.fractions += 1
+            self.logistic = self.logistic.fresh()
+        if self.is_logistic:
+            self.logistic.learn(number, x, reward)
+        if self.link != "logistic":
+            self.linear.learn(number, x, reward)
+
+    def retire_arm(self, number: int) -> None:
+        if self.models != "shared":
+            self.logistic.retire(number)
+            self.linear.retire(number)
+
+    def _beliefs(self, arms: Arms | ArmRows, points: Sequence[Params]) -> tuple[ArmRows, Array, Array, Array]:
+        """The arms as rows, their means, the standard deviations in units of boldness, and the points' boldness."""
+        rows = self._rows(arms)
+        means, sds = self.model.beliefs(rows)
+        boldness = np.array([point["boldness"] for point in points])
+        return rows, means, sds * LOGIT_UNIT if self.is_logistic else sds, boldness[:, None]
+
+    def _rows(self, arms: Arms | ArmRows) -> ArmRows:
+        if isinstance(arms, ArmRows) and self.models != "shared":
+            return arms
+        x = arms.x if isinstance(arms, ArmRows) else arms if arms.ndim == 2 else self.catalogue[: self.dim].T[arms]
+        number = 0 if len(self.model.plays) else -1
+        return ArmRows(np.ascontiguousarray(x), np.full(len(x), number))

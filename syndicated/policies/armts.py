@@ -1,0 +1,41 @@
+"""ArmTS: Thompson sampling with models of arms, linear or logistic, one for each arm, shared, or both.
+
+    draw f_a ~ N(m_a, c² s_a²),   m_a and s_a the mean and the standard deviation of arm a's reward, or of its logit;
+    play argmax_a f_a
+
+Arms with models of their own are drawn apart; arms that share one model, from one draw of its parameters.
+
+Chapelle and Li, *An empirical evaluation of Thompson sampling*, NeurIPS 2011.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from syndicated.policies._arm_policy import ArmModelPolicy
+from syndicated.streams import Stream
+from syndicated.types import ArmRows, Arms, Array, Ints, Params
+
+
+class ArmTS(ArmModelPolicy):
+    """Thompson sampling: an arm is worth a draw from what is believed of it, `boldness` times as wide.
+
+    >>> policy = ArmTS(dim=1, link="linear")
+    >>> for reward in (10.0, 11.0, 12.0):
+    ...     policy.learn_arm(0, np.ones(1), reward, {})
+    >>> policy.predict(ArmRows(np.ones((2, 1)), np.array([0, -1])), {}).round(2).tolist()
+    [11.0, 11.0]
+    """
+
+    def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
+        rows, means, sds, boldness = self._beliefs(arms, points)
+        apart = isinstance(arms, ArmRows) and self.models != "shared"
+        draws = _draws(rows.numbers, rng) if apart else self.model.draw(rows, rng.normals(self.model.size))
+        return means + boldness * (sds * draws)
+
+
+def _draws(numbers: Ints, rng: Stream) -> Array:
+    """A standard normal for each arm, whatever its place."""
+    draws = np.empty(len(numbers))
+    draws[np.argsort(numbers, kind="stable")] = rng.normals(len(numbers))
+    return draws

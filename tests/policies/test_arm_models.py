@@ -1,0 +1,180 @@
+"""Models of arms against plain formulas: separate regressions, one dense one with shared columns, exact fits."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from syndicated.policies import _arm_models
+from syndicated.policies._arm_kernels import visit
+from syndicated.policies._arm_models import ArmModels
+from syndicated.types import ArmRows, Array, Ints
+
+Data = tuple[Array, Ints, Array]
+
+
+def _data(n: int, K: int, d: int, seed: int, *, clicks: bool) -> Data:
+    rng = np.random.default_rng(seed)
+    X, arms = rng.normal(size=(n, d)) * np.logspace(-3, 3, d) + 10.0 * np.logspace(-3, 3, d), rng.integers(K, size=n)
+    f = 0.8 * ((X / np.logspace(-3, 3, d) - 10.0) @ rng.normal(size=d)) + rng.normal(size=K)[arms]
+    return X, arms, (rng.random(n) < 1 / (1 + np.exp(-f))).astype(float) if clicks else 50.0 + f + rng.normal(size=n)
+
+
+def _learned(data: Data, **options: Any) -> ArmModels:
+    model = ArmModels(**{"dim": data[0].shape[1], "logistic": False, "hybrid": False, "variance": 4.0, **options})
+    for x, arm, reward in zip(*data, strict=True):
+        model.learn(int(arm), x, float(reward))
+    return model
+
+
+def _scaled(model: ArmModels, X: Array) -> Array:
+    return np.column_stack([np.ones(len(X)), np.clip((X - model.center) * model.weight, -5, 5)])
+
+
+def _rows(X: Array, arm: int) -> ArmRows:
+    return ArmRows(np.ascontiguousarray(X), np.full(len(X), arm))
+
+
+@pytest.mark.parametrize("n", [1, 7, 60, 64, 65, 300])
+def test_linear_models_of_arms_are_separate_ridge_regressions(n: int) -> None:
+    X, arms, rewards = data = _data(n, 3, 4, seed=n, clicks=False)
+    model = _learned(data)
+    level, prior = rewards.mean(), np.append(1.0, np.full(4, model.slope_variance))
+    for arm in range(3):
+        mine = arms == arm
+        Z, z = _scaled(model, X[mine]), _scaled(model, X[:5])
+        P = np.linalg.inv(Z.T @ Z + np.diag(1 / prior))
+        theta = P @ Z.T @ (rewards[mine] - level)
+        means, sds = model.beliefs(_rows(X[:5], arm if mine.any() else -1))
+        np.testing.assert_allclose(means, level + z @ theta, rtol=1e-6)
+        np.testing.assert_allclose(sds, model.noise * np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [5, 64, 200])
+def test_a_hybrid_is_one_dense_regression_on_shared_and_own_columns(n: int) -> None:
+    X, arms, rewards = data = _data(n, 4, 3, seed=n + 1, clicks=False)
+    model = _learned(data, hybrid=True)
+    level, prior = rewards.mean(), np.append(1.0, np.full(3, model.slope_variance))
+    own, common = (1 - model.share) * prior, model.share * prior
+
+    def dense(X: Array, arms: Ints) -> Array:
+        Z, out = _scaled(model, X), np.zeros((len(X), 5, 4))
+        out[:, 0], out[np.arange(len(X)), arms + 1] = Z, Z
+        return out.reshape(len(X), -1)
+
+    Z = dense(X, arms)
+    P = np.linalg.inv(Z.T @ Z + np.diag(1 / np.concatenate([common, *[own] * 4])))
+    theta = P @ Z.T @ (rewards - level)
+    for arm in range(4):
+        z = dense(X[:5], np.full(5, arm))
+        means, sds = model.beliefs(_rows(X[:5], arm if (arms == arm).any() else -1))
+        np.testing.assert_allclose(means, level + z @ theta, rtol=1e-6)
+        np.testing.assert_allclose(sds, model.noise * np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+
+
+def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:
+    data = _data(300, 4, 3, seed=5, clicks=False)
+    kept, retired = _learned(data, hybrid=True), _learned(data, hybrid=True)
+    retired.retire(2)
+    new = _rows(data[0][:5], -1)
+    for mine, other in zip(kept.beliefs(new), retired.beliefs(new), strict=True):
+        np.testing.assert_allclose(mine, other)
+    back = _rows(data[0][:5], 2)
+    np.testing.assert_allclose(retired.beliefs(back)[0], retired.beliefs(new)[0])
+
+
+def _exact_fit(Z: Array, rewards: Array, prior: Array) -> tuple[Array, Array]:
+    """The most likely parameters of a logistic regression and the covariance there, by Newton's method."""
+    theta = np.zeros(Z.shape[1])
+    for _ in range(100):
+        p = 1 / (1 + np.exp(-Z @ theta))
+        H = (Z.T * (p * (1 - p))) @ Z + np.diag(1 / prior)
+        theta += np.linalg.solve(H, Z.T @ (rewards - p) - theta / prior)
+    return theta, np.asarray(np.linalg.inv(H), dtype=np.float64)
+
+
+def _visit_all(model: ArmModels, arm: int) -> None:
+    for place in range(int(model.plays[arm])):
+        z, reward = _scaled(model, model.rows[arm, place : place + 1])[0], model.rewards[arm, place]
+        parts = model.own[arm], model.covariances[arm], model._prior, 0.0
+        common = model.common, model.common_covariance, model._common_prior
+        visit(z, reward, True, model.sites[arm], place, *parts, *common)
+
+
+@pytest.mark.parametrize("fractions", [False, True])
+def test_a_logistic_model_whose_rows_are_all_at_hand_comes_to_the_exact_fit(fractions: bool) -> None:
+    X, arms, rewards = _data(60, 2, 3, seed=3, clicks=True)
+    if fractions:
+        rewards = np.round(0.25 + 0.5 * rewards + 0.2 * np.random.default_rng(0).random(60), 3)
+    model = _learned((X, arms, rewards), logistic=True)
+    for arm in list(range(2)) * 200:
+        _visit_all(model, arm)
+    prior = np.append(1.0, np.full(3, model.slope_variance))
+    for arm in range(2):
+        mine, z = arms == arm, _scaled(model, X[:5])
+        theta, P = _exact_fit(_scaled(model, X[mine]), rewards[mine], prior)
+        means, sds = model.beliefs(_rows(X[:5], arm))
+        np.testing.assert_allclose(means, z @ theta, rtol=1e-6)
+        np.testing.assert_allclose(sds, np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+
+
+def test_a_logistic_model_at_constant_cost_stays_close_to_the_exact_fit() -> None:
+    X, arms, rewards = data = _data(3000, 2, 3, seed=4, clicks=True)
+    model = _learned(data, logistic=True)
+    prior = np.append(1.0, np.full(3, model.slope_variance))
+    for arm in range(2):
+        mine, z = arms == arm, _scaled(model, X[:50])
+        theta, P = _exact_fit(_scaled(model, X[mine]), rewards[mine], prior)
+        means, sds = model.beliefs(_rows(X[:50], arm))
+        exact = np.sqrt(np.einsum("ki,ij,kj->k", z, P, z))
+        assert np.all(np.abs(means - z @ theta) < 0.5 * exact)
+        np.testing.assert_allclose(sds, exact, rtol=0.1)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("logistic", [False, True])
+def test_units_of_features_do_not_matter(logistic: bool, hybrid: bool) -> None:
+    X, arms, rewards = _data(200, 3, 4, seed=6, clicks=logistic)
+    plain = _learned((X, arms, rewards), logistic=logistic, hybrid=hybrid)
+    units = np.array([1e-9, 1.0, 1e9, 1e3])
+    scaled = _learned((X * units, arms, rewards), logistic=logistic, hybrid=hybrid)
+    for arm in (0, 1, 2, -1):
+        for mine, other in zip(
+            plain.beliefs(_rows(X[:9], arm)), scaled.beliefs(_rows(X[:9] * units, arm)), strict=True
+        ):
+            np.testing.assert_allclose(mine, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_units_of_rewards_do_not_matter(hybrid: bool) -> None:
+    X, arms, rewards = _data(200, 3, 4, seed=7, clicks=False)
+    plain = _learned((X, arms, rewards), hybrid=hybrid)
+    other = _learned((X, arms, 1e3 * rewards + 1e12), hybrid=hybrid)
+    for arm in (0, 1, 2, -1):
+        means, sds = plain.beliefs(_rows(X[:9], arm))
+        shifted, wider = other.beliefs(_rows(X[:9], arm))
+        np.testing.assert_allclose((shifted - 1e12) / 1e3, means, atol=1e-5)
+        np.testing.assert_allclose(wider / 1e3, sds, rtol=1e-5)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_new_scale_late_gives_the_model_that_had_it_from_the_start(
+    hybrid: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, arms, rewards = _data(400, 3, 4, seed=8, clicks=False)
+    X[200:] = X.mean(axis=0) + 1.4 * (X[200:] - X.mean(axis=0))
+    X = np.minimum(X, X.mean(axis=0) + 1.5 * X.std(axis=0))  # nothing is cut off in either scale
+    model = _learned((X, arms, rewards), hybrid=hybrid)
+    whole = ArmModels(dim=4, logistic=False, hybrid=hybrid, variance=4.0)
+    monkeypatch.setattr(_arm_models, "REFRESH_GROWTH", np.inf)
+    whole.center, whole.weight, whole.slope_variance = model.center, model.weight, model.slope_variance
+    whole.refresh_at, whole.share = 10**9, model.share
+    whole._set_priors()
+    if hybrid:
+        whole.common_covariance = np.diag(whole._common_prior)
+    for x, arm, reward in zip(X, arms, rewards, strict=True):
+        whole.learn(int(arm), x, float(reward))
+    for arm in (0, 1, 2, -1):
+        mine, other = model.beliefs(_rows(X[:9], arm)), whole.beliefs(_rows(X[:9], arm))
+        np.testing.assert_allclose(mine[0], other[0], rtol=1e-6)
+        np.testing.assert_allclose(mine[1] / model.noise, other[1] / whole.noise, rtol=1e-6)
