@@ -86,8 +86,9 @@ def parts_in(data: bytes) -> tuple[Policy, Tuner, int, ArmReader | None]:
         raise StateError(f"a state must name a policy, a tuner and a seed; {shorten(spec)} gave {error}") from None
 
 
-def decision_from_json(player: Player, round_: int, text: str | bytes, named: bool = False) -> Decision:
+def decision_from_json(player: Player, round_: int, text: str | bytes, reader: ArmReader | None = None) -> Decision:
     """The decision that `Decision.to_json` wrote, made by this player before this round."""
+    named = reader is not None
     try:
         given = json.loads(text)
     except (TypeError, ValueError):
@@ -101,7 +102,7 @@ def decision_from_json(player: Player, round_: int, text: str | bytes, named: bo
         raise InputError(f"the round of a decision must be before the agent's, {round_}; got {made}")
     name = check_id("the arm of a decision", given["arm"]) if named else None
     place = check_count(f"the {'place' if named else 'arm'} of a decision", given["place" if named else "arm"], low=0)
-    x = _check_row(player, given["x"], named)
+    x = _check_row(player, given["x"], reader)
     params = given["params"]
     if not isinstance(params, dict):
         raise InputError(f"the params of a decision must be an object; got {shorten(params)}")
@@ -116,10 +117,12 @@ def decision_from_json(player: Player, round_: int, text: str | bytes, named: bo
     return Decision(player.id, made, place, x, propensity, params, choice, name)
 
 
-def _check_row(player: Player, given: Any, named: bool) -> Array:
-    """The features of a decision; a policy that keeps a model for each arm takes rows of any width."""
-    any_width = named and isinstance(player.policies[0], ArmPolicy) and isinstance(given, list)
-    rows = check_arms([given], max(1, len(given))) if any_width else player.check_table([given])
+def _check_row(player: Player, given: Any, reader: ArmReader | None) -> Array:
+    """The features of a decision. For models of arms they may be fewer than now, if it was made before new columns."""
+    if reader is not None and isinstance(player.policies[0], ArmPolicy) and isinstance(given, list):
+        rows = check_arms([given], min(max(1, len(given)), reader.encoder.dim))
+    else:
+        rows = player.check_table([given])
     check_features(rows)
     x: Array = rows[0]
     return x

@@ -207,7 +207,7 @@ class Agent:
 
     def decision_from_json(self, text: str | bytes) -> Decision:
         """A decision of this agent that was kept as `Decision.to_json` gave it."""
-        return decision_from_json(self.player, self.round, text, named=self._reader is not None)
+        return decision_from_json(self.player, self.round, text, self._reader)
 
     def restore(self, data: bytes) -> None:
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""

@@ -49,11 +49,15 @@ class ArmReader:
             context = plain_value(context)
         if type(arms) is not list:
             arms = self._listed(arms)
-        if ID_TYPES.issuperset(map(type, arms)) and self._described.isdisjoint(arms):
-            if arms != self._bare:
-                self._ids = _different(arms)
-                self._bare = list(arms)
-            return NamedArms(self._ids, self.encoder.rows(context, self._ids))
+        if not _equal(arms, self._bare):
+            if not ID_TYPES.issuperset(map(type, arms)) or not self._described.isdisjoint(arms):
+                return self._read_described(context, arms)
+            self._ids = _different(arms)
+            self._bare = list(arms)
+        return NamedArms(self._ids, self.encoder.rows(context, self._ids))
+
+    def _read_described(self, context: Any, arms: list[Any]) -> NamedArms:
+        """Arms of which some have features."""
         ids, given = self._repeated.find(arms, self._arms_of)
         try:
             return NamedArms(ids, self.encoder.table(context, given))
@@ -68,13 +72,13 @@ class ArmReader:
         self.encoder.prepare_all(added)
         self._own |= {arm.id: arm for arm in added}
         self._described = {id_ for id_, arm in self._own.items() if arm.x is not None or arm.features}
-        self._repeated = RepeatedArms(self.encoder)
+        self._bare, self._repeated = None, RepeatedArms(self.encoder)
 
     def retire(self, id_: ArmId) -> None:
         """Take an arm from the own ones, if it is one."""
         self._own.pop(id_, None)
         self._described.discard(id_)
-        self._repeated = RepeatedArms(self.encoder)
+        self._bare, self._repeated = None, RepeatedArms(self.encoder)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to read on elsewhere."""
@@ -147,7 +151,7 @@ class RepeatedArms:
         self, arms: list[Any], arms_of: Callable[[list[Any]], list[Arm]]
     ) -> tuple[tuple[ArmId, ...], Sequence[Arm | PreparedArm]]:
         """The ids of arms, and the arms, prepared if the same came before. New columns make them be read again."""
-        if not self._came_before(arms):
+        if not _equal(arms, self._last):
             given = arms_of(arms)
             self._ids, self._prepared = _different([arm.id for arm in given]), None
             self._last = [dict(arm) if type(arm) is dict else arm for arm in arms] if _is_plain(arms) else None
@@ -156,11 +160,12 @@ class RepeatedArms:
             self._prepared, self._width = self._encoder.prepare_all(arms_of(arms)), self._encoder.dim
         return self._ids, self._prepared
 
-    def _came_before(self, arms: list[Any]) -> bool:
-        try:
-            return arms == self._last
-        except (TypeError, ValueError):  # arrays, and what data frames have for missing values, do not compare
-            return False
+
+def _equal(arms: list[Any], last: list[Any] | None) -> bool:
+    try:
+        return arms == last
+    except (TypeError, ValueError):  # arrays, and what data frames have for missing values, do not compare
+        return False
 
 
 def _is_plain(arms: list[Any]) -> bool:

@@ -10,17 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.arm_policy import RidgeOfEachArm
 
-from syndicated import Agent, Consensus, Corral, Decision, InputError, LinUCB, Space, StateError
+from syndicated import Agent, Choice, Consensus, Corral, Decision, InputError, LinUCB, Space, StateError
 from syndicated._arm_book import ArmBook
 from syndicated._missing import ColumnMeans
 from syndicated._statefile import pack, unpack
 from syndicated.streams import ARMS, NOISE, Stream
+from syndicated.types import NamedArms
 
+KINDS: dict[str, Any] = {
+    "a test's own": RidgeOfEachArm(dim=1),
+    "per arm": "ArmUCB",
+    "hybrid": {"name": "ArmUCB", "models": "hybrid"},
+    "shared": {"name": "ArmUCB", "models": "shared"},
+    "sampled": {"name": "ArmTS", "link": "linear"},
+}
+kinds = pytest.mark.parametrize("policy", KINDS.values(), ids=KINDS)
 IDS: list[str | int] = ["a", "b", "c", 4]
 
 
 def build(**more: Any) -> Agent:
-    return Agent.for_arms(policy=RidgeOfEachArm(dim=1), **{"seed": 3, "id": "agent", **more})
+    return Agent.for_arms(**{"policy": RidgeOfEachArm(dim=1), "seed": 3, "id": "agent", **more})
 
 
 def context(t: int) -> Any:
@@ -48,8 +57,9 @@ def test_a_decision_has_the_arm_s_id_and_its_place() -> None:
     assert decision.x.tolist() == [0.1, 0.2]
 
 
-def test_it_learns_which_arm_is_best_where() -> None:
-    agent = build()
+@pytest.mark.parametrize("name", ["a test's own", "per arm", "hybrid"])
+def test_it_learns_which_arm_is_best_where(name: str) -> None:
+    agent = build(policy=KINDS[name])
     play(agent, 400)
     assert np.mean([reward(t, decision) for t, decision in enumerate(play(agent, 100), 400)]) > 0.75
 
@@ -102,6 +112,9 @@ def test_an_agent_s_own_arms_are_meant_where_none_are_given() -> None:
     assert agent.decide([1.0], ["milk"]).x.tolist() == [2.0, 1.0, 0.0]
     agent.add([{"id": "milk", "price": 3.0}, "water"])
     assert agent.arms == ["tea", "milk", "water"]
+    assert agent.decide([1.0], ["water"]).x.tolist() == [0.0, 1.0, 1.0]
+    agent.add([{"id": "water", "price": 1.0}])
+    assert agent.decide([1.0], ["water"]).x.tolist() == [1.0, 1.0, 0.0]
     agent.retire("tea")
     agent.retire("water")
     assert agent.decide([1.0]).x.tolist() == [3.0, 1.0, 0.0]
@@ -143,8 +156,9 @@ def test_adding_and_retiring_leaves_every_arm_its_own_model(steps: list[tuple[in
     assert sorted([*numbers.values(), *agent.player.books[0].free]) == list(range(len(policy.G)))
 
 
+@kinds
 @pytest.mark.parametrize("tuner", [None, Corral(Space(boldness=[0.5, 1.0]), horizon=50)], ids=["Consensus", "Corral"])
-def test_a_state_in_the_middle_goes_on_to_the_bit(tuner: Any) -> None:
+def test_a_state_in_the_middle_goes_on_to_the_bit(tuner: Any, policy: Any) -> None:
     def describe(t: int) -> dict[str, Any]:
         return {"age": t % 7, "country": "abcdefgh"[t % 8], "hour": None if t % 5 == 0 else t % 3}
 
@@ -153,14 +167,11 @@ def test_a_state_in_the_middle_goes_on_to_the_bit(tuner: Any) -> None:
             arms = ["a", {"id": "b", "price": t % 4}, *(["c"] if t > 20 else [])]
             decision = agent.decide(describe(t), arms)
             if t % 4:
-                agent.learn(decision, float(decision.place))
+                agent.learn(decision, float(decision.place > 0))
             if t == 25:
                 agent.retire("a")
 
-    agent, twin = (
-        build(tuner=tuner, arms=["own", {"id": "b", "price": 7}]),
-        build(tuner=tuner, arms=["own", {"id": "b", "price": 7}]),
-    )
+    agent, twin = (build(tuner=tuner, policy=policy, arms=["own", {"id": "b", "price": 7}]) for _ in range(2))
     go_on(agent, 17)
     twin.restore(agent.state())
     assert twin.state() == agent.state()
@@ -170,17 +181,43 @@ def test_a_state_in_the_middle_goes_on_to_the_bit(tuner: Any) -> None:
     assert twin.decide({"age": 1}).arm == agent.decide({"age": 1}).arm
 
 
-def test_open_decisions_are_kept_as_json() -> None:
-    agent = build()
-    play(agent, 10)
-    decision = agent.decide(context(10), IDS)
-    twin = build()
-    twin.restore(agent.state())
-    copy = twin.decision_from_json(decision.to_json())
-    assert (copy.arm, copy.place, copy.x.tolist()) == (decision.arm, decision.place, decision.x.tolist())
-    for each, made in ((agent, decision), (twin, copy)):
-        each.learn(made, 1.0)
+@kinds
+def test_open_decisions_are_kept_as_json_and_their_rewards_may_be_late(policy: Any, tmp_path: Path) -> None:
+    agent = build(policy=policy)
+    decisions = [agent.decide({"age": t % 5, "city": "abcdef"[t % 6]}, ["a", "b", "c"][: 1 + t % 3]) for t in range(12)]
+    for decision in decisions[1::2]:
+        agent.learn(decision, float(decision.place % 2))
+    if isinstance(policy, RidgeOfEachArm):  # which is not registered
+        twin = build(policy=policy)
+        twin.restore(agent.state())
+    else:
+        agent.save(tmp_path / "agent")
+        twin = Agent.load(tmp_path / "agent")
+    for decision in reversed(decisions[::2]):
+        copy = twin.decision_from_json(decision.to_json())
+        assert (copy.arm, copy.place, copy.x.tolist()) == (decision.arm, decision.place, decision.x.tolist())
+        agent.learn(decision, 1.0)
+        twin.learn(copy, 1.0)
     assert twin.state() == agent.state()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arm": 1.5}, "the arm of a decision must be a text or a whole number; got 1.5"),
+        ({"place": -1}, "the place of a decision must be a whole number of at least 0; got -1"),
+        ({"x": [1.0] * 4}, r"the arms must have shape \(K, 3\) with K >= 1; got shape \(1, 4\)"),
+        ({"x": []}, "the arms must have shape"),
+        ({"x": None}, "the arms must"),
+        ({"x": [None, 1.0]}, "features must be finite"),
+    ],
+    ids=str,
+)
+def test_a_decision_in_json_that_the_agent_cannot_have_made_is_refused(change: dict[str, Any], message: str) -> None:
+    agent = build()
+    text = agent.decide(context(0), IDS).to_json()
+    with pytest.raises(InputError, match=message):
+        agent.decision_from_json(json.dumps({**json.loads(text), **change}))
 
 
 def test_a_policy_of_shared_rows_takes_named_arms_too(tmp_path: Path) -> None:
@@ -256,6 +293,8 @@ def test_rows_and_named_arms_do_not_mix() -> None:
         ({"policy": LinUCB(dim=3), "encoder": {"kind": "hashed", "dim": 4}}, "must have dim=4"),
         ({"context": ["a"], "encoder": {"kind": "hashed", "dim": 4}}, "are for no encoder of its own"),
         ({"policy": 3}, "policy must be a policy"),
+        ({"policy": LinUCB(dim=3), "models": "hybrid"}, "models are said of a policy by name; got 'hybrid' and LinUCB"),
+        ({"models": "both"}, "models must be one of per-arm, hybrid, shared; got 'both'"),
     ],
 )
 def test_an_agent_that_cannot_work_is_refused(more: dict[str, Any], message: str) -> None:
@@ -305,6 +344,17 @@ def test_the_book_and_the_means_come_back_from_their_dictionaries() -> None:
     means.learn(np.array([2.0, 4.0, 0.0]))
     assert ArmBook.from_dict(json.loads(json.dumps(book.as_dict()))).as_dict() == book.as_dict()
     assert ColumnMeans.from_dict(means.as_dict()).fill(np.full((1, 4), np.nan)).tolist() == [[1.5, 4.0, 0.0, 0.0]]
+
+
+def test_arms_and_rows_must_be_as_many() -> None:
+    with pytest.raises(InputError, match="the arms must have one row for each of 2 ids; got 1"):
+        build().player.propose(NamedArms(("a", "b"), np.ones((1, 1))), 0, Choice({}))
+
+
+def test_an_agent_says_how_many_arms_it_knows() -> None:
+    agent = build(arms=["a", "b"])
+    agent.learn(agent.decide([1.0], ["c"]), 1.0)
+    assert repr(agent).endswith("seed=3): round 1, 0 open, 3 arms>")
 
 
 def test_the_default_tuner_is_that_of_all_agents() -> None:
