@@ -106,7 +106,7 @@ class Player:
         self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, *, explain: bool = False
     ) -> Proposal:
         """The decision of a round, `last` being the choice before it. Changes nothing."""
-        arms = self._check(given)
+        arms = self.check(given)
         if round_ < self.warmup:
             return self._explore(arms, round_)
         period, goes_on = divmod(round_ - self.warmup, self._period)
@@ -157,9 +157,17 @@ class Player:
             if number is not None and isinstance(policy, ArmPolicy):
                 policy.retire_arm(number)
 
+    def check(self, arms: npt.ArrayLike | NamedArms) -> Arms | NamedArms:
+        """Arms as they are scored: features that are valid, with means in place of missing numbers."""
+        if isinstance(arms, NamedArms):
+            return self._check_named(arms)
+        if self.catalogue is None:
+            return self.check_table(arms)
+        return check_numbers(arms, len(self.catalogue))
+
     def arms_of_points(self, arms: npt.ArrayLike | NamedArms, round_: int) -> Ints:
         """The arm that each of the tuner's points would play in this round, given the policy's own draw."""
-        return self._arms_of_points(self._check(arms), round_)
+        return self._arms_of_points(self.check(arms), round_)
 
     def policy_of(self, choice: Choice) -> Policy:
         """The copy of the policy that plays with this choice."""
@@ -261,13 +269,6 @@ class Player:
         played = np.empty(len(scores), dtype=np.int64)
         best(played, scores, self._features(arms))
         return scores, played
-
-    def _check(self, arms: npt.ArrayLike | NamedArms) -> Arms | NamedArms:
-        if isinstance(arms, NamedArms):
-            return self._check_named(arms)
-        if self.catalogue is None:
-            return self.check_table(arms)
-        return check_numbers(arms, len(self.catalogue))
 
     def _check_named(self, arms: NamedArms) -> NamedArms:
         """Arms with ids, their missing numbers filled in; rows of any width for a policy that grows with them."""

@@ -9,9 +9,9 @@ from syndicated_client._flows import BaseFlows, Flow, Request, Rows, bandit_path
 class AdminFlows(BaseFlows):
     """Administrative calls as flows. Replies are JSON as the API documentation describes it."""
 
-    def create(self, bandit: str, spec: Mapping[str, Any]) -> Flow[dict[str, Any]]:
-        """Create a bandit."""
-        return self._json("POST", "/v1/bandits", {"name": bandit, "spec": spec}, repeatable=False)
+    def create(self, bandit: str, spec: Mapping[str, Any] | None = None) -> Flow[dict[str, Any]]:
+        """Create a bandit; without a spec, one for any context and arms that are known by their ids."""
+        return self._json("POST", "/v1/bandits", {"name": bandit, "spec": spec or {}}, repeatable=False)
 
     def update(self, bandit: str, changes: Mapping[str, Any]) -> Flow[dict[str, Any]]:
         """Change parts of a bandit's spec."""
@@ -38,7 +38,7 @@ class AdminFlows(BaseFlows):
         return self._json("PUT", f"{bandit_path(bandit)}/arms", {"arms": [*arms]})
 
     def drop_arm(self, bandit: str, arm: str) -> Flow[None]:
-        """Remove a registered arm."""
+        """Remove an arm, and free its model."""
         yield from self._ask(Request("DELETE", f"{bandit_path(bandit)}/arms/{path_segment(arm)}", repeatable=False))
 
     def decision(self, bandit: str, decision_id: str) -> Flow[dict[str, Any]]:

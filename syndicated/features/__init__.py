@@ -10,6 +10,7 @@ from syndicated.features._arm import Arm, ArmFields, PreparedArm
 from syndicated.features._base import Encoder
 from syndicated.features._encoders import Hashed, Ids, Vector
 from syndicated.features._fields_encoder import Fields
+from syndicated.features._open import Open
 
 __all__ = [
     "Arm",
@@ -18,6 +19,7 @@ __all__ = [
     "Fields",
     "Hashed",
     "Ids",
+    "Open",
     "PreparedArm",
     "Vector",
 ]

@@ -184,6 +184,14 @@ class Ids(Encoder):
         self._given = check_count("features.context", context, low=0)
         self.dim = check_width(self._slots * (1 + self._given))
 
+    def context_of(self, x: Array) -> list[float] | None:
+        """The context of a row."""
+        if not self._given:
+            return None
+        blocks = x.reshape(self._slots, 1 + self._given)
+        context: list[float] = blocks[int(np.argmax(blocks[:, 0])), 1:].tolist()
+        return context
+
     def _context(self, context: Context) -> Parts:
         return b"", self._numbers(context, self._given)
 

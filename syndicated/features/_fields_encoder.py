@@ -30,6 +30,7 @@ class Fields(Encoder):
     """
 
     kind = "fields"
+    takes_ids = True
 
     def __init__(self, *, context: object = None, arm: object = None, interactions: object = False) -> None:
         if not isinstance(interactions, bool):

@@ -297,8 +297,8 @@ EITHER = "features of kind ids must have either arms, a list of ids, or dim, a n
 
 SPECS: list[tuple[Any, str]] = [
     ([], "features must be an object; got []"),
-    ({}, "features.kind must be one of vector, hashed, ids, fields; got None"),
-    ({"kind": ["vector"]}, "features.kind must be one of vector, hashed, ids, fields; got ['vector']"),
+    ({}, "features.kind must be one of vector, hashed, ids, fields, open; got None"),
+    ({"kind": ["vector"]}, "features.kind must be one of vector, hashed, ids, fields, open; got ['vector']"),
     (VECTOR | {"size": 2}, "features of kind vector have dim, context; got 'size'"),
     ({"kind": "vector"}, "features.dim must be a whole number of at least 1; got None"),
     (VECTOR | {"dim": 2.0}, "features.dim must be a whole number of at least 1; got 2.0"),

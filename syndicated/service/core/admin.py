@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from syndicated.service.core.bandit import Bandit, build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit, T
 from syndicated.service.core.messages import Arm, BanditReply, Create, KeyReply, KeyRequest, ModelReply, Spec
+from syndicated.service.core.migration import migrated_model
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
@@ -49,10 +51,14 @@ class Admin:
             encoder, _ = build_parts(spec)
             for arm in bandit.arms.values():
                 encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
+            model = migrated_model(batch, bandit, spec)
             body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
             event = batch.add(SERVICE_ID, "configure", body)
             after = Bandit.from_snapshot(bandit.snapshot())
             after.configure(spec, event.seq)
+            if model is not None:
+                load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": model})
+                after.load(model, load.seq)
             return _bandit_reply(after)
 
         return self._submit(run)
@@ -68,7 +74,8 @@ class Admin:
             bandit = batch.state.bandit(name)
             for k, arm in enumerate(arms):
                 bandit.encoder.prepare(arm, f"arms[{k}]")
-            body = {"actor": actor, "bandit": bandit.id, "arms": msgspec.to_builtins(list(arms))}
+            given = msgspec.to_builtins(list(arms))
+            body = {"actor": actor, "bandit": bandit.id, "arms": given, "numbered": True}
             batch.add(SERVICE_ID, "arms", body)
             return len(bandit.arms.keys() | {arm.id for arm in arms})
 
@@ -77,9 +84,12 @@ class Admin:
     def drop_arm(self, actor: str, name: str, arm: str) -> "asyncio.Future[None]":
         def run(batch: Batch) -> None:
             bandit = batch.state.bandit(name)
-            if arm not in bandit.arms:
-                raise Problem(404, "unknown-arm", f"this bandit has no registered arm {shorten(arm)}")
+            known = arm in bandit.known_arms
+            if not known and arm not in bandit.arms:
+                raise Problem(404, "unknown-arm", f"this bandit has no arm {shorten(arm)}, registered or learned")
             batch.add(SERVICE_ID, "drop", {"actor": actor, "bandit": bandit.id, "arm": arm})
+            if known:
+                batch.add(bandit.id, "forget", {"arm": arm})
 
         return self._submit(run)
 
@@ -190,7 +200,9 @@ class Admin:
 
         def run(batch: Batch) -> list[Event]:
             found = batch.store.after(after, batch.state.bandit(name).id)
-            return [event for (event, _), _ in zip(found, range(limit), strict=False)]
+            # How far windows are closed is this journal's own affair.
+            wanted = (event for event, _ in found if event.kind != "closed")
+            return list(islice(wanted, limit))
 
         return self._submit(run)
 
@@ -247,6 +259,7 @@ def _bandit_reply(bandit: Bandit) -> BanditReply:
         decisions=bandit.history.count,
         rewards=bandit.history.learned,
         arms=len(bandit.arms),
+        known_arms=len(bandit.known_arms),
     )
 
 

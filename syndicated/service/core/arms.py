@@ -28,22 +28,28 @@ class ArmTable(NamedTuple):
 
 
 class RegisteredArms:
-    """An encoder and the arms registered for it. It never changes, so any thread may read it."""
+    """An encoder and the arms registered for it. It never changes, so any thread may read it.
 
-    def __init__(self, encoder: Encoder, arms: Iterable[Arm] = ()) -> None:
+    `numbers` are those of all arms that were ever registered, in their order. They stand for ids in the log, so an arm
+    keeps its number when it goes.
+    """
+
+    def __init__(self, encoder: Encoder, arms: Iterable[Arm] = (), numbered: Iterable[str] = ()) -> None:
         self.encoder = encoder
         self.arms: Mapping[str, Arm] = {arm.id: arm for arm in arms}
+        self.numbers: Mapping[str, int] = {id_: number for number, id_ in enumerate(numbered)}
         self._prepared = {id_: encoder.prepare(arm) for id_, arm in self.arms.items()}
 
-    def with_arms(self, arms: Sequence[Arm]) -> "RegisteredArms":
+    def with_arms(self, arms: Sequence[Arm], *, numbered: bool) -> "RegisteredArms":
         """These arms too, in place of earlier ones with the same ids."""
-        added = RegisteredArms(self.encoder, arms)
+        ids = dict.fromkeys([*self.numbers, *(arm.id for arm in arms)]) if numbered else self.numbers
+        added = RegisteredArms(self.encoder, arms, ids)
         added.arms, added._prepared = {**self.arms, **added.arms}, self._prepared | added._prepared
         return added
 
     def without_arm(self, id_: str) -> "RegisteredArms":
         """All arms but this one."""
-        rest = RegisteredArms(self.encoder)
+        rest = RegisteredArms(self.encoder, (), self.numbers)
         rest.arms = {other: arm for other, arm in self.arms.items() if other != id_}
         rest._prepared = {other: arm for other, arm in self._prepared.items() if other != id_}
         return rest

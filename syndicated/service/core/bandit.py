@@ -21,16 +21,18 @@ from syndicated.agent import Agent, build_agent, check_sparse
 from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.policies import POLICIES
+from syndicated.policies.base import ArmPolicy
 from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
-from syndicated.service.core.messages import Arm, DecideRequest, Spec
+from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, Spec
 from syndicated.service.core.records import Decided, Record, TopArm, decode, from_choice, to_decision
+from syndicated.service.core.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
 from syndicated.tuners import TUNERS
-from syndicated.types import Choice
+from syndicated.types import ArmId, Array, Choice, NamedArms
 
 EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a change starts a new epoch
 TOP_ARMS = 3  # arms that a decision is explained by
@@ -53,13 +55,14 @@ class Bandit:
         self.id, self.name, self.retired = id_, name, False
         self.version = self.closed = epoch
         self.lates = 0
-        self._start(spec, epoch, ())
+        self._start(spec, epoch, (), ())
 
-    def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm]) -> None:
+    def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm], numbered: Iterable[str]) -> None:
         """Begin an epoch: an empty model of this spec."""
         self.spec, self.epoch = spec, epoch
         encoder, self.agent = build_parts(spec, f"{self.id}.{epoch}")
-        self.registered = RegisteredArms(encoder, arms)
+        self.named = is_named(encoder, self.agent)
+        self.registered = RegisteredArms(encoder, arms, numbered)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
     # what changes a bandit
@@ -68,14 +71,20 @@ class Bandit:
         """A new spec: a new epoch if the agent is another one."""
         if any(getattr(spec, part) != getattr(self.spec, part) for part in EPOCH_FIELDS):
             self.version = seq
-            self._start(spec, seq, self.arms.values())
+            self._start(spec, seq, self.arms.values(), self.registered.numbers)
         self.spec = spec
 
-    def put_arms(self, arms: Sequence[Arm]) -> None:
-        self.registered = self.registered.with_arms(arms)
+    def put_arms(self, arms: Sequence[Arm], *, numbered: bool) -> None:
+        """Register arms; events of before arms were numbered give them no number."""
+        self.registered = self.registered.with_arms(arms, numbered=numbered)
 
     def drop_arm(self, arm: str) -> None:
         self.registered = self.registered.without_arm(arm)
+
+    def forget_arm(self, arm: str, seq: int) -> None:
+        """Free the model of an arm; a reward that comes later makes it a new one."""
+        self.agent.player.retire(arm)
+        self.version = seq
 
     def load(self, model: bytes, seq: int) -> None:
         """Go on from a stored model of the same agent."""
@@ -100,7 +109,8 @@ class Bandit:
         if event.learn is None or decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
-            self.agent.player.learn(to_decision(record, self.agent.id), event.learn)
+            decision = to_decision(record, self.agent.id, named=self.named)
+            self.agent.player.learn(decision, event.learn)
             self.version = event.seq
         self.history.add_reward(decided.by, event.learn)
 
@@ -114,59 +124,78 @@ class Bandit:
     def arms(self) -> Mapping[str, Arm]:
         return self.registered.arms
 
+    @property
+    def known_arms(self) -> set[ArmId]:
+        """The arms that have a model of their own."""
+        return {id_ for book in self.agent.player.books for id_ in book.numbers}
+
     def turn(self) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice)
 
     def propose(self, request: DecideRequest, arms: ArmTable, turn: Turn) -> tuple[Decided, Turn]:
         """The decision on a request, and where the next one stands."""
-        ids, X = arms.ids, arms.X
-        spec, K = self.spec, len(ids)
+        ids, spec, K = arms.ids, self.spec, len(arms.ids)
+        self._check_ids(ids)
+        rows = self.agent.player.check(NamedArms(tuple(ids), arms.X)) if self.named else arms.X
+        X: Array = rows.x if isinstance(rows, NamedArms) else rows
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
-        common = self._common(request, arms)
+        common = self._common(request, K)
         held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
         if spec.mode == "off" or held_out:
             place, chance = self._fall_back(ids, u[2])
             by: By = "fallback" if spec.mode == "off" else "holdout"
-            decided = Decided(**common, by=by, arm=ids[place], place=place, x=X[place].tobytes(), propensity=chance)
+            decided = Decided(**common, by=by, propensity=chance, **self._played(request, ids, X, place))
             return decided, turn._replace(made=turn.made + 1)
-        seen = self.agent.player.propose(X, turn.round, turn.choice, explain=True)
+        seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
         after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
-        by, place = "warmup" if decision.choice is None else "agent", decision.arm
+        by, place = "warmup" if decision.choice is None else "agent", decision.place
         if spec.mode == "apprentice":
-            by, place = "caller", self._played(request, ids)
+            by, place = "caller", self._place_played(request, ids)
         elif u[1] < spec.floor:
             by, place = "floor", int(u[2] * K)
         chance = 1.0 if by == "caller" else (1 - spec.floor) * seen.chance(place) + spec.floor / K
         decided = Decided(
             **common,
             by=by,
-            arm=ids[place],
-            place=place,
-            x=X[place].tobytes(),
             propensity=chance,
             round=decision.round,
             params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else from_choice(decision.choice),
-            agrees=place == decision.arm,
+            agrees=place == decision.place,
             **self._why(ids, seen, place),
+            **self._played(request, ids, X, place),
         )
         return decided, after
 
-    def _common(self, request: DecideRequest, arms: ArmTable) -> dict[str, Any]:
+    def _check_ids(self, ids: Sequence[str]) -> None:
+        """Refuse arms that are not registered, if new ones are not wanted."""
+        if self.spec.new_arms:
+            return
+        for k, id_ in enumerate(ids):
+            if id_ not in self.arms:
+                raise InputError(f"arms[{k}] must be a registered arm, since new_arms is false; got {shorten(id_)}")
+
+    def _common(self, request: DecideRequest, count: int) -> dict[str, Any]:
         """What is logged of every decision."""
         spec = self.spec
-        known = {
+        return {
             "epoch": self.epoch,
             "version": self.version,
-            "count": len(arms.ids),
+            "count": count,
             "deferred": spec.deferred if request.deferred is None else request.deferred,
             "default": spec.default_reward,
             "sparse": self.encoder.sparse,
         }
-        every = {"arms": arms.ids, "X": arms.X.tobytes(), "context": request.context} if spec.log == "all" else {}
-        return known | every
+
+    def _played(self, request: DecideRequest, ids: Sequence[str], X: Array, place: int) -> dict[str, Any]:
+        """What is logged of the arm that is played, and of the others if the spec says so."""
+        played = {"arm": ids[place], "place": place, "x": X[place].tobytes()}
+        if self.spec.log == "chosen":
+            return played
+        arms = pack_arms(ids, self.registered.numbers)
+        return played | {"arms": arms, "context": request.context} | pack_table(X.reshape(len(X), -1), place)
 
     def _why(self, ids: Sequence[str], seen: Proposal, place: int) -> dict[str, Any]:
         """Whether another arm was expected to give more, and the best arms as they were seen."""
@@ -180,7 +209,7 @@ class Bandit:
         top = tuple([TopArm(ids[a], expected(score(a) - bonus(a)), score(a), bonus(a)) for a in best])
         return {"explored": score(place) - bonus(place) < score(greedy) - bonus(greedy), "top": top}
 
-    def _played(self, request: DecideRequest, ids: Sequence[str]) -> int:
+    def _place_played(self, request: DecideRequest, ids: Sequence[str]) -> int:
         if request.played not in ids:
             must = "an apprentice must be told the arm that was played, one of the request's"
             raise InputError(f"{must}; got {shorten(request.played)}")
@@ -218,6 +247,7 @@ class Bandit:
             "epoch": self.epoch,
             "retired": self.retired,
             "arms": msgspec.to_builtins(list(self.arms.values())),
+            "numbered": list(self.registered.numbers),
             "learned": self.version,
             "closed": self.closed,
             "lates": self.lates,
@@ -232,7 +262,8 @@ class Bandit:
         bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
         bandit.retired, bandit.version = head["retired"], head["learned"]
         bandit.closed, bandit.lates = head["closed"], head["lates"]
-        bandit.put_arms(msgspec.convert(head["arms"], list[Arm]))
+        arms = msgspec.convert(head["arms"], list[Arm])
+        bandit.registered = RegisteredArms(bandit.encoder, arms, head.get("numbered", ()))
         bandit.agent.restore(arrays["agent"].tobytes())
         bandit.history.restore(head["history"], np.asarray(arrays["history"], dtype=np.float64))
         return bandit
@@ -281,6 +312,11 @@ def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
     if spec.default_reward is not None:
         check_number("default_reward", spec.default_reward, *reward_range(spec, agent))
     return encoder, agent
+
+
+def is_named(encoder: Encoder, agent: Agent) -> bool:
+    """Whether arms are known by their ids: for a model of each, or to fill in numbers that are missing."""
+    return isinstance(agent.policy, ArmPolicy) or encoder.kind in NAMED_KINDS
 
 
 def reward_range(spec: Spec, agent: Agent) -> tuple[float, float]:

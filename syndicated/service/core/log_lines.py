@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from syndicated._decided_by import COUNTED, By
 from syndicated._sparse import check_rows
-from syndicated._validation import check_arms, check_features, check_number, shorten
+from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
@@ -26,9 +26,11 @@ from syndicated.service.core.records import (
     encode,
     to_choice,
 )
+from syndicated.service.core.tables import pack_arms, pack_table, unpack_arms, unpack_table
 from syndicated.store import Event
+from syndicated.types import Array
 
-Kind = Literal["decide", "reward", "late", "activate", "close"]
+Kind = Literal["decide", "reward", "late", "activate", "close", "forget"]
 
 
 # `ChoiceRecord` and `TopArm` of the journal are arrays without names, and say NaN; a line has names, and null.
@@ -61,7 +63,8 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event of a bandit.
 
     `ref` is the `seq` of the decision that it is about, `learn` the reward that the model learns by it. A decision has
-    the fields from `epoch` on, a reward `value` and `outcome`. What was erased has none of them.
+    the fields from `epoch` on, a reward `value` and `outcome`, and where the model of an arm was given up (`forget`)
+    there is the `arm`. What was erased has none of them.
     """
 
     seq: int
@@ -114,28 +117,30 @@ class Imported(Struct, frozen=True, kw_only=True):
 _line = msgspec.json.Decoder(LogLine)
 
 
-def to_line(event: Event, bandit: str, decided: Decided | None = None) -> LogLine:
+def to_line(event: Event, bandit: Bandit, decided: Decided | None = None) -> LogLine:
     """An event of the journal as a line."""
     own = {name: getattr(event, name) for name in ("seq", "kind", "at", "ref", "learn", "key", "subject")}
     body: dict[str, Any] = {}
     if event.kind == "decide" and event.body:
-        body = _fields(decided or decode_decided(event.body))
+        body = _fields(decided or decode_decided(event.body), bandit)
     elif event.body:
         body = decode(event.body)
-    return LogLine(bandit=bandit, **own, **body)
+    return LogLine(bandit=bandit.name, **own, **body)
 
 
-def decision_reply(record: Record, bandit: str, id_: str) -> DecisionReply:
+def decision_reply(record: Record, bandit: Bandit, id_: str) -> DecisionReply:
     """A decision with the events about it."""
     events = [to_line(event, bandit) for event in record.about]
     return DecisionReply(decision_id=id_, decision=to_line(record.event, bandit, record.decided), events=events)
 
 
-def _fields(decided: Decided) -> dict[str, Any]:
+def _fields(decided: Decided, bandit: Bandit) -> dict[str, Any]:
     fields = msgspec.structs.asdict(decided)
+    del fields["table"]
     fields["x"] = np.frombuffer(decided.x).tolist()
-    if decided.X is not None:
-        fields["X"] = np.frombuffer(decided.X).reshape(decided.count, -1).tolist()
+    fields["arms"] = unpack_arms(decided.arms, bandit.registered.numbers)
+    X = unpack_table(decided)
+    fields["X"] = None if X is None else X.tolist()
     if decided.choice is not None:
         fields["choice"] = ChoiceLine(**msgspec.structs.asdict(decided.choice))
     fields["top"] = [ArmLine(**msgspec.structs.asdict(arm)) for arm in decided.top]
@@ -184,9 +189,9 @@ class _Importer:
         self._decided: dict[int, tuple[int, Decided]] = {}
         self._learned: set[int] = set()
         self._keys: set[str] = set()
-        self._events: list[tuple[Event, Decided]] = []
+        self._events: list[tuple[Event, Decided | None]] = []
 
-    def read(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided]]:
+    def read(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided | None]]:
         """The events and their decisions."""
         last = max((line.epoch for line in lines if line.epoch is not None), default=0)
         for number, line in enumerate(lines, 1):
@@ -217,6 +222,9 @@ class _Importer:
             self._decided[line.seq] = seq, decided
             event = own._replace(body=encode(decided))
             self._trial.fold_decision(Record(event, decided))
+        elif line.kind == "forget":
+            event, decided = own._replace(body=encode({"arm": msgspec.convert(line.arm, str)})), None
+            self._trial.forget_arm(str(line.arm), seq)
         else:
             if line.ref not in self._decided:
                 return
@@ -243,23 +251,27 @@ class _Importer:
 
     def _decision(self, line: LogLine, epoch: int) -> Decided:
         """The decision of a line; one of another epoch was made by another agent, and is kept and not learned."""
-        fields = {name: getattr(line, name) for name in Decided.__struct_fields__ if name not in ("x", "X")}
+        own = {name for name in Decided.__struct_fields__ if name not in ("x", "X", "table", "arms")}
+        fields = {name: getattr(line, name) for name in own}
         choice = line.choice
         fields |= {
             "epoch": epoch,
-            "x": self._floats("x", [line.x], 1, epoch, line.sparse),
-            "X": None if line.X is None else self._floats("X", line.X, line.count, epoch, line.sparse),
+            "x": self._floats("x", [line.x], 1, epoch, line.sparse).tobytes(),
+            "arms": None if line.arms is None else pack_arms(line.arms, self._bandit.registered.numbers),
             "choice": None if choice is None else _choice_record(choice),
             "top": tuple(TopArm(**msgspec.structs.asdict(arm)) for arm in line.top),
         }
+        if line.X is not None:
+            X = self._floats("X", line.X, line.count, epoch, line.sparse)
+            fields |= pack_table(X, check_count("place", line.place, low=0))
         decided = Decided(**fields)
         decode_decided(encode(decided))
         if epoch:
             self._check(decided)
         return decided
 
-    def _floats(self, what: str, rows: Any, count: int | None, epoch: int, sparse: bool) -> bytes:
-        """A table of features as raw memory; one of another epoch may have any width."""
+    def _floats(self, what: str, rows: Any, count: int | None, epoch: int, sparse: bool) -> Array:
+        """A table of features; one of another epoch may have any width."""
         if rows is None or rows[0] is None or len(rows) != count:
             raise InputError(f"{what} must be there, with a row for each arm")
         encoder = self._bandit.encoder
@@ -272,7 +284,7 @@ class _Importer:
             if dim % 2:
                 raise InputError(f"{what} must have as many columns as values")
             check_rows(X.reshape(len(X), 2, -1), encoder.dim)
-        return X.tobytes()
+        return X
 
     def _check(self, decided: Decided) -> None:
         """Refuse what compiled code would accept unchecked."""

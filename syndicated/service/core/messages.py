@@ -7,6 +7,7 @@ cycles.
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
 
 from syndicated._decided_by import By
 
@@ -18,6 +19,7 @@ Name = Annotated[
 Share = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 Scope = Literal["decide", "reward", "read", "admin"]
+NAMED_KINDS = ("open", "fields")  # of features: for arms that have ids, and by default a model each
 Outcome = Literal["learned", "counted", "collected", "held", "activated", "late", "repeated"]
 
 
@@ -28,12 +30,15 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Spec(Strict, frozen=True):
     """What a bandit is.
 
-    `policy`, `tuner` and `space` are as in the library: a name and arguments; what is left out has defaults. A change
-    of these, of `features` or of `seed` starts a new epoch with an empty model; other changes apply from then on.
+    Nothing has to be given: contexts are objects or lists, arms are ids, and each arm has a model of its own. `policy`,
+    `tuner` and `space` are as in the library: a name and arguments; what is left out has defaults. A change of these,
+    of `features` or of `seed` starts a new epoch with an empty model; other changes apply from then on.
     """
 
-    features: dict[str, Any]
-    policy: dict[str, Any] = field(default_factory=lambda: {"name": "LinUCB"})
+    features: dict[str, Any] = field(default_factory=lambda: {"kind": "open"})
+    policy: Annotated[dict[str, Any], Meta(description="empty: the default for these features")] = field(
+        default_factory=dict
+    )
     tuner: dict[str, Any] = field(default_factory=lambda: {"name": "Consensus"})
     space: dict[str, list[float]] | None = None
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
@@ -49,17 +54,23 @@ class Spec(Strict, frozen=True):
     floor: Share = 0.0
     log: Literal["chosen", "all"] = "chosen"
     retention: Annotated[Seconds, Meta(description="seconds that decisions and rewards are kept")] | None = None
+    new_arms: Annotated[bool, Meta(description="whether arms may come that are not registered")] = True
+
+    def __post_init__(self) -> None:
+        if not self.policy:
+            named = self.features.get("kind") in NAMED_KINDS
+            force_setattr(self, "policy", {"name": "ArmUCB" if named else "LinUCB"})
 
 
 class Create(Strict, frozen=True):
     """A new bandit."""
 
     name: Name
-    spec: Spec
+    spec: Spec = field(default_factory=Spec)
 
 
 class BanditReply(Struct, frozen=True, kw_only=True):
-    """A bandit as it is now."""
+    """A bandit as it is now: `arms` are registered, `known_arms` have a model of their own."""
 
     name: str
     spec: Spec
@@ -69,6 +80,7 @@ class BanditReply(Struct, frozen=True, kw_only=True):
     decisions: int
     rewards: int
     arms: int
+    known_arms: int
 
 
 class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -80,7 +92,8 @@ class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class DecideRequest(Strict, frozen=True, gc=False):
-    """Arms are ids (of registered arms, or with features of kind ids), or objects; left out, all registered ones."""
+    """Arms are ids, or objects with ids; left out, all registered ones. Ids alone are of registered arms where features
+    of kind vector or hashed are needed."""
 
     arms: list[Text | Arm] | None = None
     context: list[float] | dict[str, Any] | None = None

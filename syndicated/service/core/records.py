@@ -44,8 +44,24 @@ class TopArm(Struct, frozen=True, array_like=True, gc=False):
     bonus: float
 
 
+class PackedTable(Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
+    """The features of all arms, in the log: the usual row, and where each arm differs from it; see `tables`.
+
+    Without `base` the usual row is that of the arm that was played.
+    """
+
+    base: bytes = b""
+    counts: bytes = b""
+    columns: bytes = b""
+    values: bytes = b""
+
+
 class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """A decision, in the log: all that its reward needs whenever it comes, and why it was made."""
+    """A decision, in the log: all that its reward needs whenever it comes, and why it was made.
+
+    If all arms are logged, `arms` has their ids, or the numbers of those that are registered, and `X` or `table` their
+    features.
+    """
 
     epoch: int
     version: int
@@ -63,10 +79,11 @@ class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     agrees: bool = False
     default: float | None = None  # the reward that is learned if none has come when the window closes
     top: tuple[TopArm, ...] = ()
-    arms: list[str] | None = None
+    arms: list[str | int] | None = None
     X: bytes | None = None
     context: Any = None
     sparse: bool = False  # whether x, and each row of X, is its columns and then their values
+    table: PackedTable | None = None
 
 
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,11 +157,12 @@ def to_choice(record: ChoiceRecord) -> Choice:
     return Choice(record.params, record.index, record.probability, record.slot, record.odds, record.allies)
 
 
-def to_decision(record: Record, agent: str) -> Decision:
+def to_decision(record: Record, agent: str, *, named: bool) -> Decision:
     """A decision as an agent learns from it; the tuner is credited only with what the agent played itself."""
     decided = record.decided
+    name = decided.arm if named else None
     x = np.frombuffer(bytearray(decided.x))  # of a bytearray: compiled code takes arrays that can be written
     if decided.sparse:
         x = x.reshape(2, -1)
     choice = record.choice if decided.by == "agent" else None
-    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice)
+    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice, name)

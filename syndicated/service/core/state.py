@@ -82,6 +82,8 @@ class State:
                 self.bandits[event.bandit].fold_decision(record)
         elif event.kind == "closed":
             self.bandits[event.bandit].closed = decode(event.body)["upto"]
+        elif event.kind == "forget":
+            self.bandits[event.bandit].forget_arm(decode(event.body)["arm"], event.seq)
         elif record is not None and event.ref is not None:
             if event.ref in self._records:
                 self._records[event.ref].about.append(event)
@@ -122,7 +124,7 @@ class State:
             elif event.kind == "retire":
                 bandit.retired = True
             elif event.kind == "arms":
-                bandit.put_arms(msgspec.convert(body["arms"], list[Arm]))
+                bandit.put_arms(msgspec.convert(body["arms"], list[Arm]), numbered=body.get("numbered", False))
             elif event.kind == "drop":
                 bandit.drop_arm(body["arm"])
             elif event.kind == "load":

@@ -169,6 +169,7 @@ def settings(bandit: Bandit) -> list[tuple[str, str]]:
         ("Fallback", _fallback(spec)),
         ("Hold-out", _of_the_decisions(spec.holdout)),
         ("Floor of random arms", _of_the_decisions(spec.floor)),
+        ("Arms that are not registered", "accepted" if spec.new_arms else "refused"),
         ("Features in the log", "of all arms" if spec.log == "all" else "of the chosen arm"),
         ("Decisions are kept", "for ever" if spec.retention is None else f"for {duration(spec.retention)}"),
     ]

@@ -188,15 +188,16 @@ async def activate(call: Call) -> RewardReply:
 
 
 async def decision(call: Call) -> DecisionReply:
-    record = await call.service.decisions.decision(call.path["name"], call.path["id"])
-    return decision_reply(record, call.path["name"], call.path["id"])
+    service, name, id_ = call.service, call.path["name"], call.path["id"]
+    record = await service.decisions.decision(name, id_)
+    return decision_reply(record, service.state.bandit(name), id_)
 
 
 async def decisions(call: Call) -> list[DecisionReply]:
     service, name = call.service, call.path["name"]
     events = await service.admin.latest(name, call.query.limit)
-    ids = service.decisions.ids
-    return [DecisionReply(decision_id=ids.of(event.seq), decision=to_line(event, name)) for event in events]
+    ids, bandit = service.decisions.ids, service.state.bandit(name)
+    return [DecisionReply(decision_id=ids.of(event.seq), decision=to_line(event, bandit)) for event in events]
 
 
 # the log and the models
@@ -210,7 +211,8 @@ async def export(call: Call) -> Response:
     async def chunks() -> AsyncIterator[list[LogLine]]:
         events, wanted = first, left
         while events:
-            yield [to_line(event, name) for event in events]
+            bandit = call.service.state.bandit(name)
+            yield [to_line(event, bandit) for event in events]
             wanted -= len(events)
             events = await call.service.admin.export(name, events[-1].seq, min(EXPORT_CHUNK, wanted)) if wanted else []
 

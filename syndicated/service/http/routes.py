@@ -115,7 +115,7 @@ TABLE = [
     ),
     Endpoint("GET", BANDIT + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
     Endpoint("PUT", BANDIT + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
-    Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Remove a registered arm", drop_arm, status=204),
+    Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Remove an arm, and free its model", drop_arm, status=204),
     Endpoint("GET", BANDIT + "/log", "read", "Export the log", export, query=LogQuery, gives=(JSON_LINES, PARQUET)),
     Endpoint(
         "POST",

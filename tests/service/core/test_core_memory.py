@@ -59,7 +59,10 @@ def test_what_is_imported_is_in_memory_as_it_is_in_the_log(play_core: PlayCore) 
     async def test(harness: Harness) -> None:
         await harness.create()
         await harness.reward((await harness.decide()).decision_id, 1.0)
-        lines = [to_line(event, "b") for event in await harness.service.admin.export("b", 0, 100)]
+        lines = [
+            to_line(event, harness.service.state.bandit("b"))
+            for event in await harness.service.admin.export("b", 0, 100)
+        ]
         await harness.create("twin")
         await harness.service.admin.import_log("", "twin", lines)
         (event,) = await harness.service.admin.latest("twin", 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.core_service import Clock, Harness, run
 
 from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
@@ -33,7 +34,20 @@ SPECS: list[dict[str, Any]] = [
     {"policy": {"name": "UCBGLM"}, "tuner": {"name": "Corral", "horizon": 500}, "space": {"alpha": [0.1, 1.0]}},
     {"policy": {"name": "SGDTS", "tau": 5}, "window": 30.0, "aggregate": "last", "holdout": 0.1},
     {"policy": {"name": "LinUCB"}, "deferred": True, "mode": "apprentice"},
+    {"features": {"kind": "open", "dim": 4}, "log": "all", "floor": 0.1},
+    {"features": {"kind": "fields", "context": {"hour": "number"}}, "tuner": {"name": "Corral", "horizon": 500}},
 ]
+NAMED = ("b5", "b6")  # bandits with named arms
+
+
+def _request(name: str, rng: np.random.Generator) -> DecideRequest:
+    """A request with arms that fit the bandit."""
+    if name in NAMED:
+        given: list[str | Arm] = [f"arm{k}" for k in rng.permutation(9)[:4]]
+        context = {"hour": float(rng.integers(24))} if rng.random() < 0.8 else None
+        return DecideRequest(arms=given, context=context)
+    arms: list[str | Arm] = [Arm(str(k), x=row) for k, row in enumerate(rng.normal(size=(4, 3)).tolist())]
+    return DecideRequest(arms=arms)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -43,13 +57,12 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
 
     async def chance(harness: Harness, ids: list[tuple[str, str]], acknowledged: dict[str, str]) -> None:
         service, name = harness.service, f"b{rng.integers(len(SPECS))}"
-        kind = rng.choice(["decide", "decide", "reward", "reward", "activate", "arms", "mode", "save"])
+        kind = rng.choice(["decide", "decide", "reward", "reward", "activate", "arms", "drop", "mode", "save"])
         try:
             if kind == "decide" or not ids:
-                x = rng.normal(size=(4, 3)).tolist()
-                arms: list[str | Arm] = [Arm(str(k), x=row) for k, row in enumerate(x)]
                 event_id = None if rng.random() < 0.5 else f"e{rng.integers(50)}"
-                asked = DecideRequest(arms=arms, event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
+                asked = _request(name, rng)
+                asked = replace(asked, event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
                 reply = await service.decisions.decide(name, asked)
                 ids.append((name, reply.decision_id))
                 if event_id:
@@ -60,13 +73,16 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
             elif kind == "activate":
                 await service.decisions.activate(*ids[rng.integers(len(ids))])
             elif kind == "arms":
-                await service.admin.put_arms("", name, [Arm(f"arm{rng.integers(5)}", x=rng.normal(size=3).tolist())])
+                x = None if name in NAMED else rng.normal(size=3).tolist()
+                await service.admin.put_arms("", name, [Arm(f"arm{rng.integers(5)}", x=x)])
+            elif kind == "drop":
+                await service.admin.drop_arm("", name, f"arm{rng.integers(9)}")
             elif kind == "mode":
                 await service.admin.update("", name, {"floor": float(rng.random() / 4), "seed": int(rng.integers(3))})
             elif kind == "save":
                 await service.admin.save_model(name)
         except Problem as problem:
-            if problem.status not in (409, 503):
+            if problem.status not in (409, 503) and problem.kind != "unknown-arm":
                 raise
 
     async def test() -> None:

@@ -10,8 +10,9 @@ from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, refu
 
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.core.service import Service
+from syndicated.service.core.state import State
 from syndicated.store import open_store
 from syndicated.store._postgres import Postgres
 
@@ -110,5 +111,38 @@ def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> 
         assert contents(first.state) == contents(late.state)
         for service in (first, late):
             await service.stop()
+
+    run(test())
+
+
+def test_replicas_agree_to_the_bit_about_named_arms_and_their_models(database: Callable[[], str]) -> None:
+    async def test() -> None:
+        address = database()
+        replicas = [Service(open_store(address)) for _ in range(2)]
+        for service in replicas:
+            service.start()
+        await replicas[0].admin.create("", Create(name="b"))
+        open_ids = []
+        for t in range(40):
+            service, other = replicas[t % 2], replicas[(t + 1) % 2]
+            arms: list[str | Arm] = [f"arm{(t + k) % 7}" for k in range(4)]
+            asked = DecideRequest(arms=arms, context={"hour": t % 24, "country": "fr" if t % 3 else "de"})
+            open_ids.append((await service.decisions.decide("b", asked)).decision_id)
+            if t % 4 == 3:
+                rewards = [RewardRequest(decision_id=open_ids.pop(0), reward=float(t % 2)) for _ in range(2)]
+                for late in reversed(rewards):
+                    await other.decisions.reward("b", late)
+            if t % 10 == 9:
+                known = await other.read(lambda batch: sorted(map(str, batch.state.bandit("b").known_arms)))
+                await other.admin.drop_arm("", "b", known[0])
+        for service in replicas:
+            await service.read(lambda batch: None)
+        assert contents(replicas[0].state) == contents(replicas[1].state)
+        assert replicas[0].state.bandit("b").agent.player.books[0].free
+        for service in replicas:
+            await service.stop()
+        whole = open_store(address)
+        assert contents(State.load(whole, whole=True)) == contents(replicas[0].state)
+        whole.close()
 
     run(test())

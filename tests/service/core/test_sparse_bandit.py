@@ -38,7 +38,8 @@ def test_decisions_are_kept_as_entries_and_replayed(play_core: PlayCore) -> None
 
 async def _log(core: Harness) -> list[LogLine]:
     events = await core.service.admin.export("b", 0, 100)
-    return [to_line(event, "b") for event in events if event.kind in ("decide", "reward")]
+    bandit = core.service.state.bandit("b")
+    return [to_line(event, bandit) for event in events if event.kind in ("decide", "reward")]
 
 
 def test_a_log_becomes_the_same_model(play_core: PlayCore) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
+from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.problems import Problem
 from syndicated.store import StoreError
 
@@ -224,5 +225,18 @@ def test_windows_are_closed_by_the_spec_that_is_there_when_they_are(play_core: P
         for close in due:
             await harness.service.read(close)
         assert harness.learned == 0
+
+    play_core(test)
+
+
+def test_a_log_exports_however_many_windows_were_closed(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 2)
+
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(5)
+        await harness.pass_time(11.0)
+        bandit, events = harness.service.state.bandit("b"), await harness.service.admin.export("b", 0, 8)
+        assert [to_line(event, bandit).kind for event in events] == ["decide"] * 5 + ["close"] * 3
+        assert harness.learned == 5
 
     play_core(test)

@@ -1,0 +1,51 @@
+"""What is not known beforehand: objects of any fields, or lists of numbers, in a fixed number of columns.
+
+{"kind": "open"}     or with {"dim": 64, "seed": 0}, which are the defaults
+"""
+
+import struct
+
+from syndicated._validation import shorten
+from syndicated.errors import InputError
+from syndicated.features._arm import ArmFields, InlineArm
+from syndicated.features._base import Context, Parts
+from syndicated.features._columns import check_width
+from syndicated.features._encoders import Hashed
+from syndicated.features._tokens import pack_numbers
+
+DEFAULT_COLUMNS = 64
+
+
+class Open(Hashed):
+    """Fields of objects are hashed to `dim` columns; the numbers of a list have the first ones, each its own.
+
+    Arms may bring objects too, or nothing but their ids: it is for policies that keep a model for each arm.
+
+    >>> from syndicated.features import Arm
+    >>> Open(dim=4).table([2.5, 1.0], [Arm("tea"), Arm("milk")]).tolist()
+    [[2.5, 1.0, 0.0, 0.0], [2.5, 1.0, 0.0, 0.0]]
+    """
+
+    kind = "open"
+
+    def __init__(self, *, dim: object = DEFAULT_COLUMNS, seed: object = 0) -> None:
+        super().__init__(dim=dim, seed=seed, interactions=False, ids=False)
+        check_width(self.dim)
+        self.takes_ids = True
+
+    def _context(self, context: Context) -> Parts:
+        if not isinstance(context, list):
+            return super()._context(context)
+        if len(context) > self.dim:
+            raise InputError(f"context must be at most {self.dim} numbers, or features.dim larger; got {len(context)}")
+        # A key below dim is the number of a column, and its highest bit, the sign, is not set.
+        return struct.pack(f"{len(context)}Q", *range(len(context))), pack_numbers("context", context, len(context))
+
+    def _parts(self, arm: ArmFields, path: str) -> Parts:
+        if arm.x is not None:
+            raise InputError(
+                f"{path}.x must be absent with features of kind {self.kind}, which take lists as context alone; "
+                f"got {shorten(arm.x)}"
+            )
+        path = path if isinstance(arm, InlineArm) else f"{path}.features"
+        return self._tokens("arm", path, {} if arm.features is None else arm.features)
