@@ -174,13 +174,19 @@ def test_dense_rows_have_a_limit_and_the_others_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["LinUCB, dense rows", "DiagonalUCB, sparse rows", "greedy ridge", "epsilon-greedy ridge", SUPERVISED]
+    "label",
+    [DEFAULT, "LinUCB, dense rows", "DiagonalUCB, sparse rows", "greedy ridge", "epsilon-greedy ridge", SUPERVISED],
 )
 def test_a_player_earns_more_than_a_uniform_one_and_the_same_again(small: ClassificationSet, label: str) -> None:
     one, again = (run_pass(PassTask("small", label, 100, seed=1)) for _ in range(2))
     uniform = run_pass(PassTask("small", "uniform", 100, seed=1))
     assert one["reward"] == again["reward"] > 1.2 * uniform["reward"]
     assert (one["rounds"], one["arms"]) == (100, 4)
+
+
+def test_every_policy_that_is_listed_can_be_made() -> None:
+    for label, player in PLAYERS.items():
+        assert player.make(Stage(2, 3, 1, LABELS)).decide(np.array([0.5, -0.5])) in range(3), label
 
 
 def test_a_failure_names_the_task(small: ClassificationSet, monkeypatch: pytest.MonkeyPatch) -> None:
