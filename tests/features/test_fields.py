@@ -237,7 +237,9 @@ def test_arms_may_be_any_list_of_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arms", [["a", "b"], ("a", "b"), np.array(["a", "b"]), {"a": None, "b": None}, iter("ab")], ids=str
+    "arms",
+    [["a", "b"], ("a", "b"), np.array(["a", "b"]), {"a": None, "b": None}, iter("ab")],
+    ids=lambda arms: type(arms).__name__,
 )
 def test_arms_may_be_any_list_of_ids(arms: Any) -> None:
     assert ArmReader(OPEN).read([1.0], arms).ids == ("a", "b")
