@@ -23,6 +23,10 @@ from syndicated.experiments._run import AnyTask, Curve, Executor, ExecutorOf, Ou
 
 SCHEDULER_TIMEOUT = 10  # seconds
 
+# Dask's own cluster gives a lost worker up for good after 15 s, while its nanny still starts it anew: on a busy machine
+# that takes longer, and a run without workers would wait forever.
+KEEP_LOST_WORKERS = {"distributed.deploy.lost-worker-timeout": "365 days"}
+
 
 def processes(jobs: int) -> Executor:
     """An executor of `jobs` processes on this machine."""
@@ -87,10 +91,12 @@ def _on_dask(
 @contextmanager
 def _own_cluster(jobs: int) -> Iterator[Any]:
     """No memory limit: Dask would give each process its share of the memory, and on many cores kill all of them."""
+    from dask import config
     from distributed import Client, LocalCluster
 
     where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with (
+        config.set(KEEP_LOST_WORKERS),
         LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0, **where) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

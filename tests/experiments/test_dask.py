@@ -190,9 +190,11 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_task_lost_several_times_is_tried_again(notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a worker takes longer to start than Dask waits for it: here, not at all."""
     monkeypatch.setenv(DEATHS, "2")
     task = SMALL.tasks()[:1]
-    curves = run(task, tmp_path / "dask", executors.dask(1))
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "0 s"}):
+        curves = run(task, tmp_path / "dask", executors.dask(1))
     assert len(list(notes.iterdir())) == 2
     assert timeless(curves) == timeless(run(task, tmp_path / "serial"))
 
