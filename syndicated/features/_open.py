@@ -4,6 +4,9 @@
 """
 
 import struct
+from collections.abc import Sequence
+
+import numpy as np
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError
@@ -12,8 +15,10 @@ from syndicated.features._base import Context, Parts
 from syndicated.features._columns import check_width
 from syndicated.features._encoders import Hashed
 from syndicated.features._tokens import pack_numbers
+from syndicated.types import ArmId, Array
 
 DEFAULT_COLUMNS = 64
+NOTHING: Parts = b"", b""  # what an arm brings that brings nothing but its id
 
 
 class Open(Hashed):
@@ -33,6 +38,11 @@ class Open(Hashed):
         check_width(self.dim)
         self.takes_ids = True
 
+    def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
+        """All rows are that of the context."""
+        self._check_cells(len(ids))
+        return np.repeat(self._fill(self._context(context), [NOTHING]), len(ids), axis=0)
+
     def _context(self, context: Context) -> Parts:
         if not isinstance(context, list):
             return super()._context(context)
@@ -47,5 +57,6 @@ class Open(Hashed):
                 f"{path}.x must be absent with features of kind {self.kind}, which take lists as context alone; "
                 f"got {shorten(arm.x)}"
             )
-        path = path if isinstance(arm, InlineArm) else f"{path}.features"
-        return self._tokens("arm", path, {} if arm.features is None else arm.features)
+        if arm.features is None:
+            return NOTHING
+        return self._tokens("arm", path if isinstance(arm, InlineArm) else f"{path}.features", arm.features)

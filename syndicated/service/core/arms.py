@@ -6,6 +6,7 @@ from typing import NamedTuple
 from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.features import Encoder, PreparedArm
+from syndicated.features._base import Context
 from syndicated.service.core.messages import Arm, DecideRequest
 from syndicated.types import Array
 
@@ -39,12 +40,14 @@ class RegisteredArms:
         self.arms: Mapping[str, Arm] = {arm.id: arm for arm in arms}
         self.numbers: Mapping[str, int] = {id_: number for number, id_ in enumerate(numbered)}
         self._prepared = {id_: encoder.prepare(arm) for id_, arm in self.arms.items()}
+        self._described = _described(self.arms)
 
     def with_arms(self, arms: Sequence[Arm], *, numbered: bool) -> "RegisteredArms":
         """These arms too, in place of earlier ones with the same ids."""
         ids = dict.fromkeys([*self.numbers, *(arm.id for arm in arms)]) if numbered else self.numbers
         added = RegisteredArms(self.encoder, arms, ids)
         added.arms, added._prepared = {**self.arms, **added.arms}, self._prepared | added._prepared
+        added._described = _described(added.arms)
         return added
 
     def without_arm(self, id_: str) -> "RegisteredArms":
@@ -52,6 +55,7 @@ class RegisteredArms:
         rest = RegisteredArms(self.encoder, (), self.numbers)
         rest.arms = {other: arm for other, arm in self.arms.items() if other != id_}
         rest._prepared = {other: arm for other, arm in self._prepared.items() if other != id_}
+        rest._described = self._described - {id_}
         return rest
 
     def table(self, request: DecideRequest, X: Array | None) -> ArmTable:
@@ -64,15 +68,20 @@ class RegisteredArms:
         else:
             if request.arms is None and not self._prepared:
                 raise InputError("arms must be given, or registered before; there are none")
-            wanted: Iterable[str | Arm | PreparedArm] = (
-                self._prepared.values() if request.arms is None else request.arms
-            )
-            arms = [self._by_id(arm) if isinstance(arm, str) else arm for arm in wanted]
-            ids, X = [str(arm.id) for arm in arms], self.encoder.table(request.context, arms)
-            uses_registered = arms != request.arms
+            wanted: Sequence[str | Arm] = list(self._prepared) if request.arms is None else request.arms
+            ids = [arm if isinstance(arm, str) else arm.id for arm in wanted]
+            uses_registered = any(isinstance(arm, str) for arm in wanted)
+            X = self._features(request.context, wanted, ids)
         if len(set(ids)) < len(ids):
             raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")
         return ArmTable(self, uses_registered, ids, X)
+
+    def _features(self, context: Context, wanted: Sequence[str | Arm], ids: list[str]) -> Array:
+        """The features of arms; if none brings any, all at once."""
+        bare = self.encoder.takes_ids and self._described.isdisjoint(ids) and wanted == ids
+        if bare and ids:
+            return self.encoder.rows(context, ids)
+        return self.encoder.table(context, [self._by_id(arm) if isinstance(arm, str) else arm for arm in wanted])
 
     def _by_id(self, id_: str) -> Arm | PreparedArm:
         """An arm that came as its id alone."""
@@ -80,3 +89,8 @@ class RegisteredArms:
         if known is None and not self.encoder.takes_ids:
             raise InputError(f"an arm without features must be registered; got {shorten(id_)}")
         return known or Arm(id_)
+
+
+def _described(arms: Mapping[str, Arm]) -> set[str]:
+    """The ids of the arms that have features."""
+    return {id_ for id_, arm in arms.items() if arm.x is not None or arm.features is not None}

@@ -5,6 +5,7 @@ only what is in the event: no clock, no other draw. So the same events, folded i
 to the bit.
 """
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a 
 TOP_ARMS = 3  # arms that a decision is explained by
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
 MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
+COMPRESSION = 1  # of models in snapshots, the fastest: hashed rows of many arms are mostly zeros
 
 
 class Turn(NamedTuple):
@@ -252,8 +254,10 @@ class Bandit:
             "closed": self.closed,
             "lates": self.lates,
             "history": self.history.head(),
+            "compressed": True,
         }
-        return pack(head, {"history": self.history.rows(), "agent": np.frombuffer(self.agent.state(), np.uint8)})
+        agent = np.frombuffer(zlib.compress(self.agent.state(), COMPRESSION), np.uint8)
+        return pack(head, {"history": self.history.rows(), "agent": agent})
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> "Bandit":
@@ -264,7 +268,8 @@ class Bandit:
         bandit.closed, bandit.lates = head["closed"], head["lates"]
         arms = msgspec.convert(head["arms"], list[Arm])
         bandit.registered = RegisteredArms(bandit.encoder, arms, head.get("numbered", ()))
-        bandit.agent.restore(arrays["agent"].tobytes())
+        agent = arrays["agent"].tobytes()
+        bandit.agent.restore(zlib.decompress(agent) if head.get("compressed") else agent)
         bandit.history.restore(head["history"], np.asarray(arrays["history"], dtype=np.float64))
         return bandit
 

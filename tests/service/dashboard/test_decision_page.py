@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from support.dashboard_site import AXES, Site, tell
+from support.dashboard_site import AXES, HOSTILE, Site, tell
 
+from syndicated.service.core.messages import Create, DecideRequest
 from syndicated.service.dashboard import formatting
 from syndicated.service.dashboard.decision_view import decision_view
 
@@ -80,5 +81,22 @@ def test_what_the_model_does_not_learn_from_is_counted(tmp_path: Path) -> None:
         page = await site.get(f"/bandits/b/decisions/{decision.decision_id}")
         assert "Reward 1: counted, not learned." in page.text
         assert page.tags["svg"] == 0
+
+    tell(tmp_path, story)
+
+
+def test_named_arms_are_shown_by_their_ids(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        await site.service.admin.create("test", Create(name="news"))
+        for t in range(12):
+            asked = DecideRequest(arms=["sports", "politics", HOSTILE], context={"hour": t, "country": "fr"})
+            decision = await site.service.decisions.decide("news", asked)
+            await site.reward("news", decision, float(decision.arm == "politics"))
+        page = await site.get(f"/bandits/news/decisions/{decision.decision_id}")
+        assert f"The model chose the arm {decision.arm} , one of 3." in page.plain
+        assert all(name in page.plain for name in ("sports", "politics"))
+        page = await site.get("/bandits/news")
+        for said in ("open", "ArmUCB", "boldness: 0.5, 1, 2", "Arms that are not registered accepted"):
+            assert said in page.plain
 
     tell(tmp_path, story)
