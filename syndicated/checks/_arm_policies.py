@@ -89,10 +89,10 @@ def rows_may_grow_and_late_ones_be_short(make: MakeArmPolicy) -> None:
     assert_allclose(padded, scores, rtol=1e-9, atol=1e-9, err_msg="a column of zeros changed the scores")
     short = _scores(wide, [0, 1, -1])
     assert_allclose(short, padded, rtol=1e-9, atol=1e-9, err_msg="a missing column is not 0")
-    before = _scores(wide, [0], np.append(_x(7), 1.0))
     for t in range(5):
         wide.learn_arm(0, np.append(_x(t), 1.0), 0.0, wide.theory(0, {}))
-    holds(before != _scores(wide, [0], np.append(_x(7), 1.0)), "nothing was learned of a new column")
+    without, with_it = (_scores(wide, [0], np.append(_x(7), value)) for value in (0.0, 1.0))
+    holds(without != with_it, "nothing was learned of a new column")
 
 
 ARM_POLICY_CHECKS = checks_of(globals(), MakeArmPolicy)

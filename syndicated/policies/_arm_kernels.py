@@ -16,25 +16,16 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
+from syndicated.policies._logistic import logistic_gain, sigmoid
 from syndicated.types import Array, Ints
 
 MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far out as this
 MIN_CAVITY = 1e-8  # of the precision that is left without a site; with less, the site stays as it is
-NEWTON_STEPS = 30
 SCALE = "f8[::1], f8[::1]"  # center, weight
 ARMS = "f8[:,::1], f8[:,:,::1], i8[::1]"  # own, covariances, plays
 BELIEF = "f8[::1], f8, f8[::1], f8[:,::1], f8[::1]"  # prior, level, common, common_covariance, common_prior
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
 VISITS = 4  # of older rows, for each reward
-
-
-@compiled("f8(f8)")
-def logistic(z: float) -> float:
-    """1 / (1 + exp(-z)), without overflow."""
-    if z >= 0.0:
-        return 1.0 / (1.0 + math.exp(-z))
-    e = math.exp(z)
-    return e / (1.0 + e)
 
 
 @compiled("void(f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -85,29 +76,6 @@ def add_outer(P: Array, u: Array, factor: float) -> None:
             P[i, j] += along * u[j]
 
 
-@compiled("f8(f8, f8, f8)")
-def logistic_step(m: float, s: float, reward: float) -> float:
-    """g with g = r - sigma(m + s g): where one reward takes a logit of N(m, s). Newton's steps, guarded by halving."""
-    low, high = reward - 1.0, reward
-    p = logistic(m)
-    g = (reward - p) / (1.0 + s * p * (1.0 - p))
-    for _ in range(NEWTON_STEPS):
-        p = logistic(m + s * g)
-        f = g - (reward - p)
-        if f > 0.0:
-            high = g
-        else:
-            low = g
-        step = g - f / (1.0 + s * p * (1.0 - p))
-        if not low < step < high:
-            step = 0.5 * (low + high)
-        done = abs(step - g) < 1e-10
-        g = step
-        if done:
-            break
-    return g
-
-
 @compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], {SCALE}, {ARMS}, {BELIEF})")
 def beliefs(
     means: Array,
@@ -145,6 +113,16 @@ def beliefs(
         else:
             m += level * u[0] / prior[0]
         means[a], sds[a] = m, math.sqrt(max(s, 0.0))
+
+
+@compiled("void(f8[::1], i8[::1], i8[::1], i8, f8)")
+def widen_neglected(sds: Array, numbers: Ints, plays: Ints, count: int, strength: float) -> None:
+    """Standard deviations grow with how much less than its share of all plays an arm had, as in the index of MOSS."""
+    for a in range(len(sds)):
+        own = plays[numbers[a]] if numbers[a] >= 0 else 0
+        missed = count / (len(sds) * max(own, 1))
+        if missed > 1.0:
+            sds[a] *= math.sqrt(1.0 + strength * math.log(missed))
 
 
 @compiled(f"void(f8[::1], f8[:,::1], {SCALE}, f8[:,::1], f8[::1])")
@@ -192,8 +170,8 @@ def visit(
         if cavity < MIN_CAVITY:
             return 0.0
         center, spread = (m - total * sites[2 * place + 1]) / cavity, total / cavity
-        logit = center + spread * logistic_step(center, spread, reward)
-        q = logistic(logit)
+        logit = center + spread * logistic_gain(center, spread, reward)
+        q = sigmoid(logit)
         precision = q * (1.0 - q)
         shift = precision * logit + reward - q
     dt, dn = precision - sites[2 * place], shift - sites[2 * place + 1]

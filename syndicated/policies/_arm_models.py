@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from syndicated._learner import Learner
 from syndicated.policies._arm_information import Information, seen_by_common
-from syndicated.policies._arm_kernels import along, beliefs, learn_row, observe
+from syndicated.policies._arm_kernels import along, beliefs, learn_row, observe, widen_neglected
 from syndicated.types import ArmRows, Array, Ints
 
 EARLY_ROWS = 64  # that are kept, and learned anew whenever the scales of features change
@@ -25,6 +25,7 @@ ROUNDED_AWAY = 1e-20  # of a variance, in units of the squared mean
 COMMON_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)  # of the prior variance, chosen by evidence
 JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
 NO_INTERCEPT_VARIANCE = 1e-100
+LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 4.0  # at neglected arms: rows that differ explore by themselves
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
 
 
@@ -113,11 +114,16 @@ class ArmModels(Learner):
     def beliefs(self, arms: ArmRows) -> tuple[Array, Array]:
         """The mean and the standard deviation of every arm's logit or reward."""
         means, sds = np.empty(len(arms)), np.empty(len(arms))
-        beliefs(means, sds, arms.x, arms.numbers, *self._model())
+        beliefs(means, sds, arms.x, arms.numbers, *self._scale_for(arms), *self._model())
         if not self.logistic:
             means += self.sums[0]
             sds *= self.noise
         return means, sds
+
+    def widen_neglected(self, sds: Array, rows: ArmRows) -> None:
+        """Look again at arms that had less than their share of plays, the more so where rows do not differ."""
+        varies = bool(np.any(self.columns[1] > 0.0))
+        widen_neglected(sds, rows.numbers, self.plays, self.count, LOOK_AGAIN if varies else LOOK_AGAIN_ALIKE)
 
     def draw(self, rows: ArmRows, normals: Array) -> Array:
         """One draw of the shared model's parameters, seen along every row: standard normals, alike where rows are."""
@@ -127,7 +133,7 @@ class ArmModels(Learner):
             P = P + seen @ self.common_covariance @ seen.T
         factor = np.linalg.cholesky(P + JITTER * np.diag(np.diag(P)))
         out = np.empty(len(rows))
-        along(out, rows.x, self.center, self.weight, np.ascontiguousarray(P), factor @ normals)
+        along(out, rows.x, *self._scale_for(rows), np.ascontiguousarray(P), factor @ normals)
         return out
 
     def learn(self, number: int, x: Array, reward: float) -> None:
@@ -168,10 +174,15 @@ class ArmModels(Learner):
         whole = [name for name, array in arrays.items() if array.dtype.kind == "i" and array.min(initial=0) < 0]
         return whole[0] if whole else None
 
+    def _scale_for(self, arms: ArmRows) -> tuple[Array, Array]:
+        """The center and the weight of features; as long as nothing is known of them, what the arms at hand show."""
+        if self.count:
+            return self.center, self.weight
+        size = np.abs(arms.x[:, : len(self.center)]).max(axis=0)
+        return self.center, np.divide(1.0, size, where=size > 0, out=np.zeros(len(size)))
+
     def _model(self) -> tuple[Any, ...]:
         return (
-            self.center,
-            self.weight,
             self.own,
             self.covariances,
             self.plays,
@@ -184,7 +195,8 @@ class ArmModels(Learner):
 
     def _learn(self, number: int, x: Array, reward: float) -> None:
         ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
-        self.sums[2] += learn_row(number, x, reward, self.logistic, *(*self._model(), *ring))
+        scale = self.center, self.weight
+        self.sums[2] += learn_row(number, x, reward, self.logistic, *scale, *(*self._model(), *ring))
         self.sums[3] += 1.0
 
     def _set_priors(self) -> None:

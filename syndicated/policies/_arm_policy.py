@@ -8,8 +8,8 @@ import numpy as np
 
 from syndicated._validation import check_number
 from syndicated.errors import InputError
-from syndicated.policies._arm_kernels import logistic
 from syndicated.policies._arm_models import ArmModels
+from syndicated.policies._logistic import sigmoid
 from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
 from syndicated.types import ArmRows, Arms, Array, Params
@@ -83,7 +83,7 @@ class ArmModelPolicy(ArmPolicy):
         return np.array([self.expected(mean) for mean in means])
 
     def expected(self, score: float) -> float:
-        return float(logistic(score)) if self.is_logistic else float(score)
+        return float(sigmoid(score)) if self.is_logistic else float(score)
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         number = 0 if self.models == "shared" else number

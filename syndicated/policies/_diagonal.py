@@ -27,13 +27,11 @@ from syndicated._compiled import compiled
 from syndicated._learner import Learner
 from syndicated._validation import check_number
 from syndicated.errors import InputError
-from syndicated.policies._logistic import sigmoid
+from syndicated.policies._logistic import logistic_gain, sigmoid
 from syndicated.policies.base import Policy
 from syndicated.types import Arms, Array, Params
 
 LINKS = ("logistic", "linear")
-NEWTON_STEPS = 50
-GAIN_TOLERANCE = 1e-14
 NO_DRAW: Array = np.empty((0, 0))
 ROWS, NONZEROS, ERRORS, ORIGIN = range(4)  # the entries of `Diagonal.sums`
 
@@ -113,26 +111,6 @@ def believe(
     for a in range(len(rows)):
         for j in range(rows.shape[2]):
             units[int(rows[a, 0, j])] = 0.0
-
-
-@compiled("f8(f8, f8, f8)")
-def logistic_gain(mean: float, square: float, reward: float) -> float:
-    """g with g = r - sigmoid(mean + square g): Newton's steps, kept between the bounds that are known."""
-    low, high = reward - 1.0, reward
-    p = sigmoid(mean)
-    g = (reward - p) / (1.0 + square * p * (1.0 - p))
-    for _ in range(NEWTON_STEPS):
-        p = sigmoid(mean + square * g)
-        excess = g - (reward - p)
-        if excess > 0.0:
-            high = g
-        else:
-            low = g
-        step = excess / (1.0 + square * p * (1.0 - p))
-        if abs(step) <= GAIN_TOLERANCE:
-            break
-        g = g - step if low < g - step < high else 0.5 * (low + high)
-    return g
 
 
 @compiled("void(f8[:,::1], f8[::1], f8[::1], f8[::1])")

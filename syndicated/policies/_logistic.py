@@ -21,6 +21,7 @@ from syndicated.types import Array, Ints
 TOLERANCE = 1e-6  # of the gradient's largest entry
 QUICK_STEPS = 8  # steps with the carried inverse before the Hessian is computed anew
 NEWTON_STEPS = 100
+GAIN_TOLERANCE = 1e-14
 
 
 @compiled("f8(f8)")
@@ -30,6 +31,26 @@ def sigmoid(z: float) -> float:
         return 1.0 / (1.0 + math.exp(-z))
     e = math.exp(z)
     return e / (1.0 + e)
+
+
+@compiled("f8(f8, f8, f8)")
+def logistic_gain(mean: float, square: float, reward: float) -> float:
+    """g with g = r - sigmoid(mean + square g): Newton's steps, kept between the bounds that are known."""
+    low, high = reward - 1.0, reward
+    p = sigmoid(mean)
+    g = (reward - p) / (1.0 + square * p * (1.0 - p))
+    for _ in range(NEWTON_STEPS):
+        p = sigmoid(mean + square * g)
+        excess = g - (reward - p)
+        if excess > 0.0:
+            high = g
+        else:
+            low = g
+        step = excess / (1.0 + square * p * (1.0 - p))
+        if abs(step) <= GAIN_TOLERANCE:
+            break
+        g = g - step if low < g - step < high else 0.5 * (low + high)
+    return g
 
 
 @compiled("f8[::1](f8[:,::1], f8[::1], f8, f8[::1], i8)")

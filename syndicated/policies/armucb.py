@@ -2,6 +2,10 @@
 
     play argmax_a m_a + c s_a,   m_a and s_a the mean and the standard deviation of arm a's reward, or of its logit
 
+An arm that had less than its share of the plays is looked at again: its s_a grows by sqrt(1 + b log(t / (K n_a))), as
+in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 4
+where all rows are alike, so that nothing but this explores.
+
 Li et al., *A contextual-bandit approach to personalized news article recommendation*, WWW 2010, for disjoint and hybrid
 models; the logistic models are ours.
 """
@@ -28,6 +32,9 @@ class ArmUCB(ArmModelPolicy):
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
         rows, means, sds, boldness = self._beliefs(arms, points)
-        if isinstance(arms, ArmRows) and rows.numbers.min() < 0:
-            means[rows.numbers < 0] += (TIE_BREAK * sds * rng.uniforms(len(means)))[rows.numbers < 0]
+        if isinstance(arms, ArmRows):
+            if rows.numbers.min() < 0:
+                means[rows.numbers < 0] += (TIE_BREAK * sds * rng.uniforms(len(means)))[rows.numbers < 0]
+            if self.models != "shared":
+                self.model.widen_neglected(sds, rows)
         return means + boldness * sds

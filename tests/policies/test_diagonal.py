@@ -13,7 +13,8 @@ from scipy.special import expit
 
 from syndicated import Agent, DiagonalTS, DiagonalUCB, InputError, LinUCB
 from syndicated.checks import POLICY_CHECKS
-from syndicated.policies._diagonal import Diagonal, DiagonalPolicy, logistic_gain
+from syndicated.policies._diagonal import Diagonal, DiagonalPolicy
+from syndicated.policies._logistic import logistic_gain
 from syndicated.streams import Stream
 from syndicated.types import Array
 
