@@ -5,7 +5,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.postgres import Server
+
+# Hypothesis draws the same examples in every run, and the clock fails none of them: a busy machine draws slowly.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

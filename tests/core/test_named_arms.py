@@ -124,7 +124,7 @@ def test_an_agent_s_own_arms_are_meant_where_none_are_given() -> None:
 
 
 @pytest.mark.parametrize("name", ["a test's own", "per arm", "hybrid", "sampled"])
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@settings(max_examples=20)
 @given(order=st.permutations(range(6)), seed=st.integers(0, 2**32))
 def test_the_order_of_arms_does_not_matter(name: str, order: list[int], seed: int) -> None:
     ids = [f"arm {k}" for k in range(6)]
@@ -138,7 +138,7 @@ def test_the_order_of_arms_does_not_matter(name: str, order: list[int], seed: in
         assert one.decide(now, ids).arm == other.decide(now, [ids[k] for k in order]).arm
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=40))
 def test_adding_and_retiring_leaves_every_arm_its_own_model(steps: list[tuple[int, bool]]) -> None:
     agent, plays = build(), dict.fromkeys(range(6), 0)

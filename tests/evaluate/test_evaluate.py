@@ -325,7 +325,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert _same(read_log(_write(tmp_path / "log.jsonl", _lines(SMALL))), SMALL)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(order=st.permutations(range(2 * 18)))
 def test_the_order_of_lines_does_not_matter(order: list[int], tmp_path_factory: pytest.TempPathFactory) -> None:
     lines = _lines(SMALL) + _lines(SMALL, "shop", start=2)

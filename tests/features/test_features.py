@@ -30,7 +30,7 @@ FEATURES: list[dict[str, Any]] = [
 ]
 ARMS = [Arm(f"a{k}", features=each) for k, each in enumerate(FEATURES)]
 
-quick = settings(deadline=None, derandomize=True, database=None, max_examples=60)
+quick = settings(max_examples=60)
 number = st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9)
 flat = st.none() | st.booleans() | number | st.text(max_size=8) | st.lists(st.text(max_size=4), max_size=3)
 names = st.text(max_size=6)

@@ -450,7 +450,7 @@ def _named(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"id": k, **arm} for k, arm in enumerate(arms)]
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=60)
+@settings(max_examples=60)
 @given(rounds, st.booleans())
 def test_a_reader_from_its_state_reads_on_the_same(steps: list[Any], interactions: bool) -> None:
     reader = ArmReader({**OPEN, "interactions": interactions})
@@ -462,7 +462,7 @@ def test_a_reader_from_its_state_reads_on_the_same(steps: list[Any], interaction
         assert twin.state() == reader.state()
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=60)
+@settings(max_examples=60)
 @given(rounds, st.dictionaries(st.sampled_from("nbcd"), value), st.booleans())
 def test_whatever_is_refused_changes_nothing(steps: list[Any], last: dict[str, Any], interactions: bool) -> None:
     reader = ArmReader({**OPEN, "interactions": interactions})
@@ -475,7 +475,7 @@ def test_whatever_is_refused_changes_nothing(steps: list[Any], last: dict[str, A
         assert reader.state() == before
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=60)
+@settings(max_examples=60)
 @given(rounds, st.randoms(use_true_random=False))
 def test_the_order_of_arms_and_of_names_does_not_change_a_known_row(steps: list[Any], random: Any) -> None:
     reader = ArmReader(OPEN)

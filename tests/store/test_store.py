@@ -341,7 +341,7 @@ class Model(RuleBasedStateMachine):
 
 
 def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:
-    few = settings(max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, database=None)
+    few = settings(max_examples=25, stateful_step_count=20)
     run_state_machine_as_test(lambda: Model(store), settings=few)  # type: ignore[arg-type]
 
 

@@ -85,9 +85,7 @@ def test_schemathesis_finds_no_fault_inside(tmp_path: Path) -> None:
     operations = [found.ok() for found in schema.get_all_operations()]
     operations.sort(key=lambda operation: operation.method == "delete")
     assert len(operations) == len(TABLE)
-    few = settings(
-        max_examples=8, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    few = settings(max_examples=8, suppress_health_check=list(HealthCheck))
     statuses: set[int] = set()
     with asyncio.Runner() as runner, ExitStack() as stack:
         context = serving(tmp_path / "journal.db")
