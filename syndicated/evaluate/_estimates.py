@@ -33,14 +33,14 @@ from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent
 from syndicated.errors import InputError
 from syndicated.evaluate._log import MIN_PROPENSITY, Log
-from syndicated.policies import LinUCB
+from syndicated.evaluate._reward_model import RewardModel
+from syndicated.policies.base import ArmPolicy
 from syndicated.streams import ACCEPT, Stream
-from syndicated.types import Array, Decision
+from syndicated.types import Array, Decision, NamedArms
 
 MIN_EFFECTIVE_ROUNDS = 100  # below which normal intervals are not to be trusted
 MAX_WEIGHT_ERRORS = 3.0  # standard errors by which the mean weight may differ from 1
 POOLED_ESTIMATES = ("ips", "snips", "dr", "gain", "weight")
-REWARD_MODEL_POINT = {"boldness": 1.0}  # evidence chooses the penalty of the model of rewards
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,7 @@ def evaluate(
     a longer history that is not quite that of a real run. The intervals of one history hold for that one; those of
     several, with the seeds from the agent's on, include how far histories differ.
 
+    >>> from syndicated import LinUCB
     >>> from syndicated.evaluate import Logged
     >>> log = Log([Logged(np.eye(2), place=t % 2, propensity=0.5, reward=float(t % 2)) for t in range(1000)])
     >>> found = evaluate(log, Agent(LinUCB(dim=2)))
@@ -138,26 +139,25 @@ def evaluate(
 def walk(log: Log, agent: Agent, c: float) -> Walk:
     """Go through the log with a fresh agent like this one."""
     seed = agent.player.seed
-    target, model = Agent(agent.policy, agent.tuner, seed=seed), LinUCB(dim=log.dim)
-    model.prepare([REWARD_MODEL_POINT])
-    rows, low, high = Walk(*np.zeros((4, len(log.rounds)))), 0.0, 0.0
+    target, model = Agent(agent.policy, agent.tuner, seed=seed), RewardModel(log.dim)
+    named = isinstance(agent.policy, ArmPolicy) and log.named
+    rows = Walk(*np.zeros((4, len(log.rounds))))
     for k, each in enumerate(log.rounds):
-        proposal = target.player.propose(each.X, target.round, target.choice, explain=True)
-        chances, params = proposal.chances, model.theory(k, REWARD_MODEL_POINT)
-        guesses = np.clip(model.predict(each.X, params), low, high)  # two rounds alone may suggest anything
+        arms = NamedArms(each.ids, each.X) if named and each.ids is not None else each.X
+        proposal = target.player.propose(arms, target.round, target.choice, explain=True)
+        chances, guesses = proposal.chances, model.predict(arms, k)
         rows.weights[k] = chances[each.place] / each.propensity
         rows.direct[k], rows.guesses[k] = chances @ guesses, guesses[each.place]
         if Stream(seed, ACCEPT, k).uniforms(1)[0] < c * rows.weights[k]:
-            decision = accept(target.player, proposal, each.X, each.place)
+            decision = accept(target.player, proposal, arms, each.place)
             target.advance(decision.choice)
             target.player.learn(decision, each.reward)
             rows.accepted[k] = 1.0
-        model.learn(each.X[each.place], each.reward, params)
-        low, high = (each.reward, each.reward) if k == 0 else (min(low, each.reward), max(high, each.reward))
+        model.learn(arms, each.place, each.reward, k)
     return rows
 
 
-def accept(player: Player, proposal: Proposal, X: Array, arm: int) -> Decision:
+def accept(player: Player, proposal: Proposal, arms: Array | NamedArms, place: int) -> Decision:
     """The decision to play this arm, whose probability must not be 0: its choice is drawn among those that play it.
 
     It is drawn again until it does, which keeps the tuner's own distribution given the arm. An arm of chance pi takes
@@ -165,12 +165,13 @@ def accept(player: Player, proposal: Proposal, X: Array, arm: int) -> Decision:
     """
     decision = proposal.decision
     if decision.choice is None:
-        return replace(decision, place=arm, x=X[arm].copy())
+        rows, name = (arms.x, arms.ids[place]) if isinstance(arms, NamedArms) else (arms, None)
+        return replace(decision, place=place, x=rows[place].copy(), name=name)
     draws, points = player.draws(decision.round), player.tuner.points
-    while decision.arm != arm:
+    while decision.place != place:
         choice = player.tuner.choose(draws)
-        if proposal.played[points.index(choice.params)] == arm:
-            decision = player.play(X, decision.round, choice).decision
+        if proposal.played[points.index(choice.params)] == place:
+            decision = player.play(arms, decision.round, choice).decision
     return decision
 
 

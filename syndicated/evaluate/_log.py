@@ -31,12 +31,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Logged:
-    """One round of a log: the features of all arms, which was played, with what probability, and what it paid."""
+    """One round of a log: the features of all arms, which was played, with what probability, and what it paid.
+
+    `ids` are those of the arms, if they have some.
+    """
 
     X: Array
     place: int
     propensity: float
     reward: float
+    ids: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", _table(self.X))
@@ -44,6 +48,8 @@ class Logged:
         object.__setattr__(self, "reward", check_number("reward", self.reward, low=-MAX_MAGNITUDE, high=MAX_MAGNITUDE))
         if check_count("place", self.place, low=0) >= len(self.X):
             raise InputError(f"place must be a row of X, from 0 to {len(self.X) - 1}; got {self.place}")
+        if self.ids is not None and not _are_ids(self.ids, len(self.X)):
+            raise InputError(f"ids must be {len(self.X)} different texts, one for each arm; got {shorten(self.ids)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,11 @@ class Log:
         """How many decisions were left out, and why."""
         parts = f"{self.unrewarded:,} without a reward", f"{self.featureless:,} without X"
         return ", ".join((*parts, f"{self.forced:,} not randomised"))
+
+    @property
+    def named(self) -> bool:
+        """Whether all arms have ids."""
+        return all(each.ids is not None for each in self.rounds)
 
     @property
     def dim(self) -> int:
@@ -110,6 +121,8 @@ def _decision(line: dict[str, Any]) -> Logged | str:
         raise InputError("the features of a log must be tables: sparse rows cannot be evaluated")
     line = {"place": None, "propensity": None, **line}  # what is missing is refused as null is
     logged = Logged(line["X"], line["place"], line["propensity"], 0.0)
+    if _are_ids(line.get("arms"), len(logged.X)):  # in other logs the key may stand for something else
+        logged = replace(logged, ids=tuple(line["arms"]))
     forced = line.get("by") in BY_OTHERS and logged.propensity == 1.0 and len(logged.X) > 1
     return "forced" if forced else logged
 
@@ -167,3 +180,9 @@ def _table(X: npt.ArrayLike) -> Array:
     table = check_arms(X, max(1, shape[1]) if len(shape) == 2 else 1)
     check_features(table)
     return table
+
+
+def _are_ids(given: Any, count: int) -> bool:
+    """Whether these are ids of so many arms."""
+    right = isinstance(given, list | tuple) and all(isinstance(id_, str) for id_ in given)
+    return right and len(given) == len(set(given)) == count

@@ -32,7 +32,7 @@ from syndicated.cli import main
 from syndicated.environments import Environment, Linear, Logistic, Round
 from syndicated.evaluate import Estimate, Evaluation, Log, Logged, evaluate, read_log
 from syndicated.evaluate._estimates import Walk, summarise, walk
-from syndicated.policies import Policy
+from syndicated.policies import ArmUCB, Policy
 from syndicated.streams import ACCEPT, Stream
 from syndicated.types import Arms, Array, Params
 
@@ -151,6 +151,26 @@ def test_predictions_are_from_earlier_rounds_only() -> None:
     assert one.direct[:41].tolist() == other.direct[:41].tolist()
     assert one.guesses[:41].tolist() == other.guesses[:41].tolist()
     assert one.guesses[45:].tolist() != other.guesses[45:].tolist()
+
+
+def _named_log(count: int) -> Log:
+    """Two arms without features: the first pays in one half of the contexts, the second in the other."""
+    rng, rounds = np.random.default_rng(4), []
+    for _ in range(count):
+        context, place = rng.normal(), int(rng.integers(2))
+        reward = float(place == (context > 0))
+        rounds.append(Logged(np.full((2, 1), context), place, 0.5, reward, ("sports", "politics")))
+    return Log(rounds)
+
+
+def test_named_arms_are_known_by_their_ids() -> None:
+    log = _named_log(600)
+    found = evaluate(log, Agent(ArmUCB(dim=1)))
+    assert found.logged.value == pytest.approx(0.5, abs=0.05)
+    assert found.dr.low > 0.85
+    assert found.dr.high - found.dr.low < found.ips.high - found.ips.low
+    nameless = Log([Logged(each.X, each.place, each.propensity, each.reward) for each in log.rounds])
+    assert evaluate(nameless, Agent(ArmUCB(dim=1))).ips.value < 0.6
 
 
 # The truth.
@@ -322,7 +342,9 @@ SMALL = _uniform_log(_rounds(WORLD, 1, 6)[0], 1)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    assert _same(read_log(_write(tmp_path / "log.jsonl", _lines(SMALL))), SMALL)
+    log = read_log(_write(tmp_path / "log.jsonl", _lines(SMALL)))
+    assert _same(log, SMALL)
+    assert (log.named, SMALL.named, log.rounds[0].ids) == (True, False, ("a", "b", "c", "d"))
 
 
 @settings(max_examples=40)
@@ -430,6 +452,10 @@ BAD_CALLS: dict[str, tuple[Callable[[], Evaluation], str]] = {
     "catalogue": (
         lambda: evaluate(SMALL, Agent(LinUCB(dim=3), catalogue=np.eye(3))),
         "an agent without a catalogue can be evaluated",
+    ),
+    "ids": (
+        lambda: evaluate(Log([Logged(np.eye(3), 0, 0.5, 1.0, ("a", "b", "a"))]), LOGISTIC),
+        "ids must be 3 different texts, one for each arm",
     ),
     "place": (lambda: evaluate(Log([Logged(np.eye(3), 3, 0.5, 1.0)]), LOGISTIC), "place must be a row of X"),
     "rewards": (

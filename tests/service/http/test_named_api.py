@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from support.api_service import Api
+
+from syndicated import Agent, ArmUCB
+from syndicated.evaluate import evaluate, read_log
 
 
 def test_the_quick_start(play: Callable[..., None]) -> None:
@@ -55,5 +59,19 @@ def test_a_log_of_all_arms_has_their_ids_and_whole_tables(play: Callable[..., No
         found = await api.call("GET", f"/v1/bandits/b/decisions/{decision['decision_id']}")
         latest = await api.call("GET", "/v1/bandits/b/decisions")
         assert found.json()["decision"] == latest.json()[0]["decision"] == json.loads(json.dumps(line))
+
+    play(test)
+
+
+def test_the_log_of_named_arms_can_be_evaluated(play: Callable[..., None], tmp_path: Path) -> None:
+    async def test(api: Api) -> None:
+        await api.create(features={"kind": "open", "dim": 2}, policy={}, log="all", floor=0.8)
+        for t in range(200):
+            decision = await api.decide(context=[float(t % 2)], arms=["odd", "even"])
+            await api.reward(decision, float(decision["arm"] == ("odd" if t % 2 else "even")))
+        file = tmp_path / "log.jsonl"
+        file.write_bytes((await api.call("GET", "/v1/bandits/b/log")).content)
+        found = evaluate(read_log(file), Agent(ArmUCB(dim=2)))
+        assert found.logged.value < 0.7 < found.dr.low
 
     play(test)
