@@ -43,11 +43,12 @@ def migrated_model(batch: Batch, bandit: Bandit, spec: Spec) -> bytes | None:
 
 
 def _takes(encoder: Encoder, old: Ids) -> bool:
+    """Whether the old contexts are such of the new features, with nothing missing."""
     try:
-        encoder.table(old.context_of(np.zeros(old.dim)), [Arm("")])
+        table = encoder.table(old.context_of(np.zeros(old.dim)), [Arm("")])
     except InputError:
         return False
-    return True
+    return bool(np.isfinite(table).all())
 
 
 def _rewards(batch: Batch, bandit: Bandit) -> Iterator[tuple[str, Array, float]]:

@@ -70,6 +70,19 @@ def test_another_context_starts_with_an_empty_model(play_core: PlayCore) -> None
     play_core(test)
 
 
+@pytest.mark.parametrize(("features", "learned"), [({"kind": "open", "dim": 2}, True), (NAMED["features"], False)])
+def test_a_bandit_without_context_is_learned_from_where_none_is_missing(
+    play_core: PlayCore, features: dict[str, Any], learned: bool
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(features={"kind": "ids", "arms": ALL_ARMS})
+        await harness.reward((await harness.decide(arms=list(ALL_ARMS))).decision_id, 1.0)
+        after = await harness.service.admin.update("", "b", NAMED | {"features": features})
+        assert after.known_arms == learned
+
+    play_core(test)
+
+
 def test_rewards_that_the_new_model_cannot_have_are_refused_and_nothing_changes(play_core: PlayCore) -> None:
     async def test(harness: Harness) -> None:
         await learn_ids(harness, 5)
