@@ -23,7 +23,9 @@ MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far 
 MIN_CAVITY = 1e-8  # of the precision that is left without a site; with less, the site stays as it is
 SCALE = "f8[::1], f8[::1]"  # center, weight
 ARMS = "f8[:,::1], f8[:,:,::1], i8[::1]"  # own, covariances, plays
-BELIEF = "f8[::1], f8, f8[::1], f8[:,::1], f8[::1]"  # prior, level, common, common_covariance, common_prior
+BELIEF = "f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1]"  # sums, prior, common, common_covariance, common_prior
+TIE_BREAK = 1e-9  # of a standard deviation
+ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED = range(6)  # the entries of `ArmModels.sums`
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
 VISITS = 4  # of older rows, for each reward
 
@@ -76,35 +78,49 @@ def add_outer(P: Array, u: Array, factor: float) -> None:
             P[i, j] += along * u[j]
 
 
-@compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], {SCALE}, {ARMS}, {BELIEF})")
+@compiled("f8(f8[::1])")
+def level_of(sums: Array) -> float:
+    """What is believed of an arm's level before it is played, from the first reward on: the mean of all rewards."""
+    return sums[TOTAL] / sums[ROWS] if sums[CENTRED] > 0.0 and sums[ROWS] > 0.0 else 0.0
+
+
+@compiled("f8(f8[::1], b1)")
+def unit_of(sums: Array, is_logistic: bool) -> float:
+    """What standard deviations are multiples of: of logits 1, of rewards the noise that the errors show, if they do."""
+    return 1.0 if is_logistic or not sums[ERRORS] > 0.0 else math.sqrt(sums[ERRORS] / sums[JUDGED])
+
+
+@compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], b1, {SCALE}, {ARMS}, {BELIEF})")
 def beliefs(
     means: Array,
     sds: Array,
     X: Array,
     numbers: Ints,
+    is_logistic: bool,
     center: Array,
     weight: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    sums: Array,
     prior: Array,
-    level: float,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
 ) -> None:
     """The mean and the standard deviation of the logit or reward of every arm."""
-    D = len(prior)
+    D, level, unit = len(prior), level_of(sums), unit_of(sums, is_logistic)
     z, u, w = np.empty(D), np.empty(D), np.empty(D)
     for a in range(len(numbers)):
         scale_row(z, X[a], center, weight)
-        k, m = numbers[a], 0.0
-        if k < 0 or plays[k] == 0:
+        k, m = numbers[a], sums[ORIGIN]
+        if not 0 <= k < len(plays) or plays[k] == 0:
             for i in range(D):
                 u[i] = prior[i] * z[i]
             s = inner(z, u)
         else:
-            s, m = times(covariances[k], z, u), inner(z, own[k])
+            s = times(covariances[k], z, u)
+            m += inner(z, own[k])
         if len(common):
             for i in range(D):
                 u[i] /= prior[i]
@@ -112,17 +128,49 @@ def beliefs(
             m += inner(u, common) + level * w[0] / common_prior[0]
         else:
             m += level * u[0] / prior[0]
-        means[a], sds[a] = m, math.sqrt(max(s, 0.0))
+        means[a], sds[a] = m, unit * math.sqrt(max(s, 0.0))
 
 
-@compiled("void(f8[::1], i8[::1], i8[::1], i8, f8)")
-def widen_neglected(sds: Array, numbers: Ints, plays: Ints, count: int, strength: float) -> None:
-    """Standard deviations grow with how much less than its share of all plays an arm had, as in the index of MOSS."""
-    for a in range(len(sds)):
-        own = plays[numbers[a]] if numbers[a] >= 0 else 0
-        missed = count / (len(sds) * max(own, 1))
-        if missed > 1.0:
-            sds[a] *= math.sqrt(1.0 + strength * math.log(missed))
+@compiled(f"i8(f8[:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF})")
+def ucb_scores_of_arms(
+    out: Array,
+    X: Array,
+    numbers: Ints,
+    boldness: Array,
+    ties: Array,
+    look_again: float,
+    is_logistic: bool,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+) -> int:
+    """m + c s for every point and arm; gives how many arms were never played.
+
+    Standard deviations grow with how much less than its share of all plays an arm had, as in the index of MOSS. Numbers
+    from 0 to 1 in `ties` put arms that were never played in an order.
+    """
+    K = len(numbers)
+    means, sds, unknown = np.empty(K), np.empty(K), 0
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    beliefs(means, sds, X, numbers, is_logistic, *model)
+    for a in range(K):
+        played = plays[numbers[a]] if 0 <= numbers[a] < len(plays) else 0
+        unknown += played == 0
+        missed = sums[ROWS] / (K * max(played, 1))
+        if missed > 1.0 and look_again > 0.0:
+            sds[a] *= math.sqrt(1.0 + look_again * math.log(missed))
+        if played == 0 and len(ties):
+            sds[a] *= 1.0 + TIE_BREAK * ties[a]
+        for n in range(len(boldness)):
+            out[n, a] = means[a] + boldness[n] * sds[a]
+    return unknown
 
 
 @compiled(f"void(f8[::1], f8[:,::1], {SCALE}, f8[:,::1], f8[::1])")
@@ -143,8 +191,8 @@ def visit(
     place: int,
     mean: Array,
     P: Array,
+    sums: Array,
     prior: Array,
-    level: float,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -161,9 +209,9 @@ def visit(
         for i in range(D):
             v[i] = u[i] / prior[i]
         total += times(common_covariance, v, w)
-        m += inner(v, common) + level * w[0] / common_prior[0]
+        m += inner(v, common) + level_of(sums) * w[0] / common_prior[0]
     else:
-        m += level * u[0] / prior[0]
+        m += level_of(sums) * u[0] / prior[0]
     precision, shift = 1.0, reward
     if is_logistic:
         cavity = 1.0 - total * sites[2 * place]
@@ -191,7 +239,25 @@ def visit(
     return error * error / (1.0 + total)
 
 
-@compiled(f"f8(i8, f8[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF}, {RING})")
+@compiled("void(f8[::1], f8, f8[:,::1], f8[::1], f8[::1])")
+def observe(x: Array, reward: float, columns: Array, weight: Array, sums: Array) -> None:
+    """Count a row and its reward: the mean of every column, and the sum of squares around it.
+
+    A column that had only been 0 is weighed by its first value.
+    """
+    sums[ROWS] += 1.0
+    sums[TOTAL] += reward
+    count = sums[ROWS]
+    for j in range(columns.shape[1]):
+        value = x[j] if j < len(x) else 0.0
+        apart = value - columns[0, j]
+        columns[0, j] += apart / count
+        columns[1, j] += apart * (value - columns[0, j])
+        if value != 0.0 and weight[j] == 0.0:
+            weight[j] = 1.0 / abs(value)
+
+
+@compiled(f"void(i8, f8[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF}, {RING})")
 def learn_row(
     k: int,
     x: Array,
@@ -202,8 +268,8 @@ def learn_row(
     own: Array,
     covariances: Array,
     plays: Ints,
+    sums: Array,
     prior: Array,
-    level: float,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -211,8 +277,8 @@ def learn_row(
     rewards: Array,
     sites: Array,
     next_visit: Ints,
-) -> float:
-    """One reward of arm k; gives its squared error, from before it was learned, in standard units.
+) -> None:
+    """One reward of arm k, counted from the first; its squared error, from before it was learned, goes into the sums.
 
     The row is written over the oldest that the arm still has, whose site stays in the model for good. A few of the
     others are then visited, whose sites were made when less was known; a linear model has no others.
@@ -227,40 +293,14 @@ def learn_row(
     for j in range(rows.shape[2]):
         rows[k, place, j] = x[j] if j < len(x) else 0.0
     sites[k, 2 * place], sites[k, 2 * place + 1] = 0.0, 0.0
-    error, live = 0.0, min(plays[k], rewards.shape[1])
+    live = min(plays[k], rewards.shape[1])
     for turn in range(min(1 + VISITS, live)):
         if turn > 0:
             place = next_visit[k] % live
             next_visit[k] = place + 1
         scale_row(z, rows[k, place], center, weight)
-        found = visit(
-            z,
-            rewards[k, place],
-            is_logistic,
-            sites[k],
-            place,
-            mean,
-            P,
-            prior,
-            level,
-            common,
-            common_covariance,
-            common_prior,
-        )
-        error = found if turn == 0 else error
-    return error
-
-
-@compiled("void(f8[::1], f8[:,::1], f8[::1], i8)")
-def observe(x: Array, columns: Array, weight: Array, count: int) -> None:
-    """The mean of every column, and the sum of squares around it.
-
-    `count` is the number of rows, this one included. A column that had only been 0 is weighed by its first value.
-    """
-    for j in range(columns.shape[1]):
-        value = x[j] if j < len(x) else 0.0
-        apart = value - columns[0, j]
-        columns[0, j] += apart / count
-        columns[1, j] += apart * (value - columns[0, j])
-        if value != 0.0 and weight[j] == 0.0:
-            weight[j] = 1.0 / abs(value)
+        belief = (sums, prior, common, common_covariance, common_prior)
+        error = visit(z, rewards[k, place], is_logistic, sites[k], place, mean, P, *belief)
+        if turn == 0:
+            sums[ERRORS] += error
+            sums[JUDGED] += 1.0

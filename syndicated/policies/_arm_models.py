@@ -14,7 +14,20 @@ import numpy.typing as npt
 
 from syndicated._learner import Learner
 from syndicated.policies._arm_information import Information, seen_by_common
-from syndicated.policies._arm_kernels import along, beliefs, learn_row, observe, widen_neglected
+from syndicated.policies._arm_kernels import (
+    CENTRED,
+    ERRORS,
+    JUDGED,
+    ORIGIN,
+    ROWS,
+    along,
+    beliefs,
+    learn_row,
+    level_of,
+    observe,
+    ucb_scores_of_arms,
+    unit_of,
+)
 from syndicated.types import ArmRows, Array, Ints
 
 EARLY_ROWS = 64  # that are kept, and learned anew whenever the scales of features change
@@ -36,8 +49,9 @@ class ArmModels(Learner):
     `variance` is that of the logit of a typical row before anything is known, apart from the level; for linear rewards,
     in units of the noise's. In a hybrid `share` of it, and of the level's, is common to all arms. `own` and
     `covariances` are the arms' own parts, `common` and `common_covariance` the shared one. `columns` has what was seen
-    of every feature; `center` and `weight` are the scale in use. `sums` are over rewards: the first one, and then of
-    what is above it the sum, of squared errors in standard units the sum, and their count.
+    of every feature; `center` and `weight` are the scale in use. `sums` are over rewards: the first one, the sum of what
+    is above it; the sum of squared errors in standard units, and their count; the number of rows; and 1 if rewards
+    are taken around their mean.
     """
 
     dim: int
@@ -64,12 +78,12 @@ class ArmModels(Learner):
     sums: Array = field(init=False)
     slope_variance: float = field(init=False, default=1.0)
     share: float = field(init=False, default=0.5)
-    count: int = field(init=False, default=0)
     refresh_at: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
         for name, (shape, kind) in self._shapes(0, self.dim).items():
             setattr(self, name, np.zeros(shape, dtype=kind))
+        self.sums[CENTRED] = self.intercept and not self.logistic
         self._set_priors()
 
     def _shapes(self, K: int, d: int) -> dict[str, tuple[tuple[int, ...], type]]:
@@ -89,7 +103,7 @@ class ArmModels(Learner):
             "weight": (d,),
             "early_rows": (EARLY_ROWS, d),
             "early_rewards": (EARLY_ROWS,),
-            "sums": (4,),
+            "sums": (6,),
         }
         whole = {"plays": (K,), "next_visit": (K,), "early_arms": (EARLY_ROWS,)}
         return {n: (s, float) for n, s in floats.items()} | {n: (s, np.int64) for n, s in whole.items()}
@@ -100,30 +114,25 @@ class ArmModels(Learner):
         return len(self.center) + 1
 
     @property
-    def level(self) -> float:
-        """What is believed of an arm's level before it is played: of rewards their mean, of logits 0."""
-        centred = self.count and self.intercept and not self.logistic
-        return float(self.sums[1]) / self.count if centred else 0.0
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of rewards around their means, as the errors show it; 1 as long as there was none."""
-        errors, count = self.sums[2], self.sums[3]
-        return 1.0 if self.logistic or not errors > 0 else math.sqrt(errors / count)
+    def count(self) -> int:
+        """The number of rewards."""
+        return int(self.sums[ROWS])
 
     def beliefs(self, arms: ArmRows) -> tuple[Array, Array]:
         """The mean and the standard deviation of every arm's logit or reward."""
         means, sds = np.empty(len(arms)), np.empty(len(arms))
-        beliefs(means, sds, arms.x, arms.numbers, *self._scale_for(arms), *self._model())
-        if not self.logistic:
-            means += self.sums[0]
-            sds *= self.noise
+        beliefs(means, sds, arms.x, arms.numbers, self.logistic, *self._scale_for(arms), *self._model)
         return means, sds
 
-    def widen_neglected(self, sds: Array, rows: ArmRows) -> None:
-        """Look again at arms that had less than their share of plays, the more so where rows do not differ."""
-        varies = bool(np.any(self.columns[1] > 0.0))
-        widen_neglected(sds, rows.numbers, self.plays, self.count, LOOK_AGAIN if varies else LOOK_AGAIN_ALIKE)
+    def ucb_scores(self, arms: ArmRows, boldness: Array, ties: Array, guarded: bool) -> tuple[Array, int]:
+        """The mean and `boldness` standard deviations of every arm, and how many were never played.
+
+        If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
+        """
+        out = np.empty((len(boldness), len(arms)))
+        look_again = (LOOK_AGAIN if self._rows_differ else LOOK_AGAIN_ALIKE) if guarded else 0.0
+        given = arms.x, arms.numbers, boldness, ties, look_again, self.logistic
+        return out, ucb_scores_of_arms(out, *given, *self._scale_for(arms), *self._model)
 
     def draw(self, rows: ArmRows, normals: Array) -> Array:
         """One draw of the shared model's parameters, seen along every row: standard normals, alike where rows are."""
@@ -138,18 +147,17 @@ class ArmModels(Learner):
 
     def learn(self, number: int, x: Array, reward: float) -> None:
         self._make_room(number, len(x))
-        if self.count == 0:
-            self.sums[0] = reward if self.intercept and not self.logistic else 0.0
-        reward -= float(self.sums[0])
-        if self.count < EARLY_ROWS:
-            self.early_rows[self.count, : len(x)] = x
-            self.early_rewards[self.count], self.early_arms[self.count] = reward, number + 1
-        observe(x, self.columns, self.weight, self.count + 1)
+        count = self.count
+        if count == 0 and self.sums[CENTRED]:
+            self.sums[ORIGIN] = reward
+        reward -= float(self.sums[ORIGIN])
+        if count < EARLY_ROWS:
+            self.early_rows[count, : len(x)] = x
+            self.early_rewards[count], self.early_arms[count] = reward, number + 1
         self._learn(number, x, reward)
-        self.count += 1
-        self.sums[1] += reward
-        if self.count >= self.refresh_at:
-            self.refresh_at = math.ceil(REFRESH_GROWTH * self.count)
+        observe(x, reward, self.columns, self.weight, self.sums)
+        if count + 1 >= self.refresh_at:
+            self.refresh_at = math.ceil(REFRESH_GROWTH * (count + 1))
             self._refresh()
 
     def retire(self, number: int) -> None:
@@ -181,23 +189,9 @@ class ArmModels(Learner):
         size = np.abs(arms.x[:, : len(self.center)]).max(axis=0)
         return self.center, np.divide(1.0, size, where=size > 0, out=np.zeros(len(size)))
 
-    def _model(self) -> tuple[Any, ...]:
-        return (
-            self.own,
-            self.covariances,
-            self.plays,
-            self._prior,
-            self.level,
-            self.common,
-            self.common_covariance,
-            self._common_prior,
-        )
-
     def _learn(self, number: int, x: Array, reward: float) -> None:
         ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
-        scale = self.center, self.weight
-        self.sums[2] += learn_row(number, x, reward, self.logistic, *scale, *(*self._model(), *ring))
-        self.sums[3] += 1.0
+        learn_row(number, x, reward, self.logistic, self.center, self.weight, *(*self._model, *ring))
 
     def _set_priors(self) -> None:
         """The variances of the own and of the shared parameters before anything is known."""
@@ -205,6 +199,13 @@ class ArmModels(Learner):
         prior[0] = INTERCEPT_VARIANCE if self.intercept else NO_INTERCEPT_VARIANCE
         self._prior = prior * (1.0 - self.share if self.hybrid else 1.0)
         self._common_prior = prior * self.share if self.hybrid else np.zeros(0)
+        self._collect()
+
+    def _collect(self) -> None:
+        """The arrays that kernels take, at hand until one of them is replaced."""
+        common = self.common, self.common_covariance, self._common_prior
+        self._model: tuple[Any, ...] = self.own, self.covariances, self.plays, self.sums, self._prior, *common
+        self._rows_differ = bool(np.any(self.columns[1] > 0.0))
 
     def _make_room(self, number: int, width: int) -> None:
         """Have a place for this arm, and for rows of this width."""
@@ -264,7 +265,7 @@ class ArmModels(Learner):
         """Learn the early rows anew, in the scale of now."""
         for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
             getattr(self, name)[:] = 0
-        self.sums[2:] = 0.0
+        self.sums[[ERRORS, JUDGED]] = 0.0
         self._set_priors()
         if self.hybrid:
             self.common[:], self.common_covariance[:] = 0.0, np.diag(self._common_prior)
@@ -287,7 +288,10 @@ class ArmModels(Learner):
         self.covariances[known.arms], self.own[known.arms] = covariances, own
         if self.hybrid:
             self.common_covariance, self.common = known.solve_common(self._prior, self._common_prior)
+            self._collect()
 
     def _log_evidence(self, known: Information, share: float) -> float:
         prior = self._prior + self._common_prior
-        return known.log_evidence((1 - share) * prior, share * prior, self.level, self.noise)
+        return known.log_evidence(
+            (1 - share) * prior, share * prior, level_of(self.sums), unit_of(self.sums, self.logistic)
+        )

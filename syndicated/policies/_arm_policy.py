@@ -100,12 +100,9 @@ class ArmModelPolicy(ArmPolicy):
             self.logistic.retire(number)
             self.linear.retire(number)
 
-    def _beliefs(self, arms: Arms | ArmRows, points: Sequence[Params]) -> tuple[ArmRows, Array, Array, Array]:
-        """The arms as rows, their means, the standard deviations in units of boldness, and the points' boldness."""
-        rows = self._rows(arms)
-        means, sds = self.model.beliefs(rows)
-        boldness = np.array([point["boldness"] for point in points])
-        return rows, means, sds * LOGIT_UNIT if self.is_logistic else sds, boldness[:, None]
+    def _boldness(self, points: Sequence[Params]) -> Array:
+        """The boldness of every point, in standard deviations."""
+        return np.array([point["boldness"] for point in points]) * (LOGIT_UNIT if self.is_logistic else 1.0)
 
     def _rows(self, arms: Arms | ArmRows) -> ArmRows:
         if isinstance(arms, ArmRows) and self.models != "shared":

@@ -28,10 +28,11 @@ class ArmTS(ArmModelPolicy):
     """
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
-        rows, means, sds, boldness = self._beliefs(arms, points)
+        rows = self._rows(arms)
+        means, sds = self.model.beliefs(rows)
         apart = isinstance(arms, ArmRows) and self.models != "shared"
         draws = _draws(rows.numbers, rng) if apart else self.model.draw(rows, rng.normals(self.model.size))
-        return means + boldness * (sds * draws)
+        return means + self._boldness(points)[:, None] * (sds * draws)
 
 
 def _draws(numbers: Ints, rng: Stream) -> Array:

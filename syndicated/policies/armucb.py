@@ -4,7 +4,7 @@
 
 An arm that had less than its share of the plays is looked at again: its s_a grows by sqrt(1 + b log(t / (K n_a))), as
 in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 4
-where all rows are alike, so that nothing but this explores.
+where all rows are alike, so that nothing but this explores. Arms that were never played come in a random order.
 
 Li et al., *A contextual-bandit approach to personalized news article recommendation*, WWW 2010, for disjoint and hybrid
 models; the logistic models are ours.
@@ -12,11 +12,13 @@ models; the logistic models are ours.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from syndicated.policies._arm_policy import ArmModelPolicy
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Params
 
-TIE_BREAK = 1e-9  # of a standard deviation: arms that were never played come in a random order
+NO_TIES: Array = np.empty(0)
 
 
 class ArmUCB(ArmModelPolicy):
@@ -31,10 +33,10 @@ class ArmUCB(ArmModelPolicy):
     """
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
-        rows, means, sds, boldness = self._beliefs(arms, points)
-        if isinstance(arms, ArmRows):
-            if rows.numbers.min() < 0:
-                means[rows.numbers < 0] += (TIE_BREAK * sds * rng.uniforms(len(means)))[rows.numbers < 0]
-            if self.models != "shared":
-                self.model.widen_neglected(sds, rows)
-        return means + boldness * sds
+        rows = self._rows(arms)
+        named = isinstance(arms, ArmRows)
+        boldness, guarded = self._boldness(points), named and self.models != "shared"
+        scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, guarded)
+        if named and unknown > 1:
+            scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), guarded)
+        return scores

@@ -235,7 +235,7 @@ class _KnowsNoNewArms(ArmUCB):
 
 class _ScoringArmsLearns(ArmUCB):
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
-        self.linear.count += 1
+        self.linear.refresh_at += 1
         return super().scores(arms, points, rng)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syndicated.policies import _arm_models
-from syndicated.policies._arm_kernels import visit
+from syndicated.policies._arm_kernels import unit_of, visit
 from syndicated.policies._arm_models import ArmModels
 from syndicated.types import ArmRows, Array, Ints
 
@@ -47,7 +47,9 @@ def test_linear_models_of_arms_are_separate_ridge_regressions(n: int) -> None:
         theta = P @ Z.T @ (rewards[mine] - level)
         means, sds = model.beliefs(_rows(X[:5], arm if mine.any() else -1))
         np.testing.assert_allclose(means, level + z @ theta, rtol=1e-6)
-        np.testing.assert_allclose(sds, model.noise * np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+        np.testing.assert_allclose(
+            sds, unit_of(model.sums, False) * np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("n", [5, 64, 200])
@@ -69,7 +71,9 @@ def test_a_hybrid_is_one_dense_regression_on_shared_and_own_columns(n: int) -> N
         z = dense(X[:5], np.full(5, arm))
         means, sds = model.beliefs(_rows(X[:5], arm if (arms == arm).any() else -1))
         np.testing.assert_allclose(means, level + z @ theta, rtol=1e-6)
-        np.testing.assert_allclose(sds, model.noise * np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+        np.testing.assert_allclose(
+            sds, unit_of(model.sums, False) * np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6
+        )
 
 
 def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:
@@ -96,7 +100,7 @@ def _exact_fit(Z: Array, rewards: Array, prior: Array) -> tuple[Array, Array]:
 def _visit_all(model: ArmModels, arm: int) -> None:
     for place in range(int(model.plays[arm])):
         z, reward = _scaled(model, model.rows[arm, place : place + 1])[0], model.rewards[arm, place]
-        parts = model.own[arm], model.covariances[arm], model._prior, 0.0
+        parts = model.own[arm], model.covariances[arm], model.sums, model._prior
         common = model.common, model.common_covariance, model._common_prior
         visit(z, reward, True, model.sites[arm], place, *parts, *common)
 
@@ -177,4 +181,6 @@ def test_a_new_scale_late_gives_the_model_that_had_it_from_the_start(
     for arm in (0, 1, 2, -1):
         mine, other = model.beliefs(_rows(X[:9], arm)), whole.beliefs(_rows(X[:9], arm))
         np.testing.assert_allclose(mine[0], other[0], rtol=1e-6)
-        np.testing.assert_allclose(mine[1] / model.noise, other[1] / whole.noise, rtol=1e-6)
+        np.testing.assert_allclose(
+            mine[1] / unit_of(model.sums, False), other[1] / unit_of(whole.sums, False), rtol=1e-6
+        )
