@@ -102,7 +102,7 @@ def test_a_second_run_repeats_nothing(tmp_path: Path) -> None:
 MISTAKES = [
     (
         ["run", "--policy", "LinUBC"],
-        "no 'LinUBC' is registered; there are DiagonalTS, DiagonalUCB, LinTS, LinUCB, SGDTS, UCBGLM",
+        "no 'LinUBC' is registered; there are ArmTS, ArmUCB, DiagonalTS, DiagonalUCB, LinTS, LinUCB, SGDTS, UCBGLM",
     ),
     (
         ["run", "--tuner", "Magic"],
