@@ -49,8 +49,8 @@ class ArmModels(Learner):
     `variance` is that of the logit of a typical row before anything is known, apart from the level; for linear rewards,
     in units of the noise's. In a hybrid `share` of it, and of the level's, is common to all arms. `own` and
     `covariances` are the arms' own parts, `common` and `common_covariance` the shared one. `columns` has what was seen
-    of every feature; `center` and `weight` are the scale in use. `sums` are over rewards: the first one, the sum of what
-    is above it; the sum of squared errors in standard units, and their count; the number of rows; and 1 if rewards
+    of every feature; `center` and `weight` are the scale in use. `sums` are over rewards: the first one, the sum of
+    what is above it; the sum of squared errors in standard units, and their count; the number of rows; and 1 if rewards
     are taken around their mean.
     """
 

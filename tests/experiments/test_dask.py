@@ -20,6 +20,7 @@ from numba.core.dispatcher import Dispatcher
 from support.experiments import FAILING_EXPERIMENT, SMALL, timeless
 
 from syndicated import InputError, TaskError
+from syndicated._compiled import load_all
 from syndicated.cli import main
 from syndicated.experiments import Curve, Task, run, run_task
 from syndicated.experiments import _executors as executors
@@ -68,7 +69,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One worker, of two threads, that outlives all tests here."""
+    """One worker, of two threads, that outlives all tests here; what it loads is compiled before it starts."""
+    load_all()
     cluster = Cluster()
     try:
         cluster.start_scheduler()
