@@ -147,6 +147,7 @@ class Player:
         if decision.name is not None and decision.x.ndim == 1:
             self.means.learn(decision.x)
         if choice is not None:
+            reward = self.policies[choice.slot].usual(reward)
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
 
     def retire(self, id_: ArmId) -> None:

@@ -151,6 +151,9 @@ class RidgePolicy(Policy):
     def expected(self, score: float) -> float:
         return score + self.model.level
 
+    def usual(self, reward: float) -> float:
+        return reward - self.model.excess if isinstance(self.model, ScaledRidge) else reward
+
     def columns(self, arms: Arms) -> Array:
         model = self.model
         if arms.ndim == 2:

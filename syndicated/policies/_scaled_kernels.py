@@ -1,10 +1,23 @@
 """Compiled steps of the ridge model in the data's own units."""
 
+import math
+
 import numpy as np
 
 from syndicated._compiled import compiled
 from syndicated.policies._kernels import solve_lower, solve_upper, update_factor
 from syndicated.types import Array
+
+# The places of `ScaledRidge.sums`.
+TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
+DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
+MIN_WATCHED = 50  # observations before drift is looked for
+MAX_GAIN = 2.0  # of one reward for the suspicion that the world has changed
+MAX_SIZES = 256  # errors that are remembered: what is usual is what these show
+MIN_SIZES = 20  # errors before anything is unusual
+MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
+NO_LIMIT = 0.0  # of errors, as long as none is unusual
+USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
 @compiled("f8[::1](f8[::1], f8[::1], f8[::1], i8)")
@@ -34,12 +47,12 @@ def add_moments(G: Array, b: Array, sums: Array, first: Array, x: Array, y: floa
     v = np.ones(len(b))
     for j in range(len(x)):
         v[j] = x[j] - first[j]
-        sums[2] += x[j] != 0.0
+        sums[NOT_ZERO] += x[j] != 0.0
     for i in range(len(v)):
         b[i] += v[i] * y
         for j in range(len(v)):
             G[i, j] += v[i] * v[j]
-    sums[0] += y * y
+    sums[TOTAL] += y * y
 
 
 @compiled("f8(f8[::1], f8[:,::1], f8[::1], b1)")
@@ -58,14 +71,34 @@ def along(u: Array, stack: Array, z: Array, factored: bool) -> float:
     return w
 
 
-@compiled("f8(f8[:,::1], f8[::1], f8[::1], f8[::1], f8, b1)")
-def follow(stack: Array, theta: Array, sums: Array, z: Array, y: float, factored: bool) -> float:
-    """V⁻¹ (or its factor), theta and the sum of squares after one observation; gives 1 + z' V⁻¹ z of before."""
-    u = np.empty(len(z))
-    scale = 1.0 + along(u, stack, z, factored)
-    error = y
-    for i in range(len(z)):
-        error -= theta[i] * z[i]
+@compiled("f8(f8[::1], i8, f8)")
+def largest_usual(sizes: Array, count: int, ties: float) -> float:
+    """How far a reward may be from its prediction: further ones are outliers, of which lately there were few.
+
+    Where most rewards are equal (clicks, purchases), the others are what counts, and none is an outlier.
+    """
+    n = min(count, len(sizes))
+    if n < MIN_SIZES or 2.0 * ties > count:
+        return NO_LIMIT
+    ranked = np.sort(sizes[:n])
+    return float(max(USUAL_SIZES * ranked[n // 2], ranked[n - 1 - MAX_OUTLIERS]))
+
+
+@compiled("f8(f8[::1], f8[::1], i8, f8, f8)")
+def usual(sums: Array, sizes: Array, count: int, error: float, scale: float) -> float:
+    """The error, cut to the largest usual one; its size is remembered."""
+    size = abs(error) / math.sqrt(scale)
+    sizes[(count - 1) % len(sizes)] = size
+    if size > sums[LIMIT] > NO_LIMIT:
+        sums[LIMIT] = largest_usual(sizes, count, sums[TIES])
+    if sums[LIMIT] == NO_LIMIT or size <= sums[LIMIT]:
+        return error
+    return math.copysign(min(size, sums[LIMIT]) * math.sqrt(scale), error)
+
+
+@compiled("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8, f8, b1)")
+def follow(stack: Array, theta: Array, z: Array, u: Array, error: float, scale: float, factored: bool) -> None:
+    """V⁻¹ (or its factor) and theta after an observation z with this error, u = V⁻¹ z and scale = 1 + z'u."""
     if factored:
         update_factor(stack, z, 1.0)
     for i in range(len(z)):
@@ -73,17 +106,45 @@ def follow(stack: Array, theta: Array, sums: Array, z: Array, y: float, factored
         if not factored:
             for j in range(len(z)):
                 stack[i, j] -= u[i] * u[j] / scale
-    sums[1] += error * error / scale
-    return scale
+
+
+@compiled("void(f8[::1], f8[::1], f8[::1], f8[::1], f8, f8, f8, f8)")
+def watch(sums: Array, trace: Array, z: Array, u: Array, error: float, cut: float, scale: float, N: float) -> None:
+    """Whether what was off lately tells what is off now: in all rewards alike (a level), or along the features (theta).
+
+    `sums` has the mean of the last errors, m; `trace` the sum of the last z (e - m), from which the drift of theta is
+    about N/n V⁻¹ trace, n the rounds that count as the last. How much better the errors are explained with m than
+    without, and with the drift than with m alone, is summed up as long as it is above 0: two CUSUMs of log-likelihoods.
+    """
+    dim, rounds = len(trace), 1.0 / (1.0 - DRIFT_MEMORY)
+    m = 0.0 if sums[FOLLOWING] > 0.0 else sums[MOVING]  # a level that is followed is not in the errors
+    drift = 0.0
+    for j in range(dim):
+        drift += u[j] * trace[j]
+        trace[j] = DRIFT_MEMORY * trace[j] + z[j] * (cut - m)
+    drift *= N / rounds
+    if sums[FOLLOWING] > 0.0:
+        sums[MOVING] += (1.0 - LEVEL_MEMORY) * cut
+    elif len(z) > dim:
+        sums[MOVING] += (1.0 - LEVEL_MEMORY) * (cut - m)
+    if N > MIN_WATCHED and sums[RSS] > 0.0:
+        variance = 2.0 * scale * sums[RSS] / N
+        gain = (2.0 * error - m) * m / variance
+        sums[LEVEL_ALARM] = max(0.0, sums[LEVEL_ALARM] + min(gain, MAX_GAIN))
+        gain = (2.0 * (error - m) - drift) * drift / variance
+        sums[DRIFT_ALARM] = max(0.0, sums[DRIFT_ALARM] + min(gain, MAX_GAIN))
 
 
 @compiled(
-    "f8(f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, b1)"
+    "f8(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
+    "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, i8, b1)"
 )
 def observe(
     G: Array,
     b: Array,
     sums: Array,
+    sizes: Array,
+    trace: Array,
     stack: Array,
     theta: Array,
     first: Array,
@@ -93,9 +154,21 @@ def observe(
     high: Array,
     x: Array,
     y: float,
+    count: int,
     factored: bool,
 ) -> float:
-    """One observation into everything; gives 1 + z' V⁻¹ z of before, as `follow`."""
+    """One observation, the count-th, into everything; gives 1 + z' V⁻¹ z of before: the precision that it cost."""
     meet(x, unit, low, high)
-    add_moments(G, b, sums, first, x, y)
-    return follow(stack, theta, sums, standard(x, centre, unit, len(theta)), y, factored)
+    sums[TIES] += y == sums[LAST]
+    sums[LAST] = y
+    z, u, predicted = standard(x, centre, unit, len(theta)), np.empty(len(theta)), 0.0
+    scale = 1.0 + along(u, stack, z, factored)
+    for i in range(len(z)):
+        predicted += theta[i] * z[i]
+    error = usual(sums, sizes, count, y - predicted, scale)
+    watch(sums, trace, z, u, y - predicted, error, scale, G[-1, -1])
+    follow(stack, theta, z, u, error, scale, factored)
+    sums[EXCESS] = y - predicted - error
+    add_moments(G, b, sums, first, x, y - sums[EXCESS])
+    sums[RSS] += error * error / scale
+    return scale

@@ -13,6 +13,11 @@ the units are brought up to date, and lam is estimated by the evidence,
 with RSS = Σ (y - mean)² - r'V⁻¹r, r = Σ z y, and noise and level integrated out. 1/lam is its posterior mean over
 `PENALTIES`. Between those times V⁻¹ (or its factor) and theta follow each observation by a rank-one update. Without an
 intercept there is no level: centre and mean are 0, and N - 1 is N.
+
+No single reward owns the model: an error beyond what is usual, as the median of the last ones shows it, counts as the
+largest usual one, unless there were several such lately. And nothing is forgotten as long as the world stays: two
+CUSUMs watch whether the last errors tell the next ones, in all rewards alike (a level that moves: a season, a trend)
+or along the features (another theta). At an alarm the model starts again.
 """
 
 import math
@@ -27,15 +32,34 @@ from syndicated._learner import Learner
 from syndicated.errors import InputError
 from syndicated.policies._kernels import squares, standard_columns, update_squares
 from syndicated.policies._ridge import Prior, Solutions
-from syndicated.policies._scaled_kernels import meet, observe, standard
+from syndicated.policies._scaled_kernels import (
+    DRIFT_ALARM,
+    EXCESS,
+    FOLLOWING,
+    LEVEL_ALARM,
+    LIMIT,
+    MAX_SIZES,
+    MOVING,
+    NOT_ZERO,
+    RSS,
+    TIES,
+    TOTAL,
+    largest_usual,
+    meet,
+    observe,
+    standard,
+)
 from syndicated.types import Array, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
+SOON = 500  # observations within which a level that moved twice is one that moves
+ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are at once
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
+MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
 NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
 
 
@@ -62,7 +86,12 @@ class Spectrum(NamedTuple):
 
 @dataclass(eq=False)
 class ScaledRidge(Learner):
-    """The one model of points in natural units. `sums` has Σ y², RSS and how many features were not 0."""
+    """The one model of points in natural units.
+
+    `sums` has, at the places that the kernels name: Σ y², RSS, how many features were not 0; how many rewards were as
+    the one before, and the last one; the largest usual error, and by how much the last one was beyond it; the mean of
+    the last errors, whether rewards are counted from it, and the two suspicions that the world has changed.
+    """
 
     dim: int
     intercept: bool
@@ -70,6 +99,8 @@ class ScaledRidge(Learner):
     G: Array = field(init=False)
     b: Array = field(init=False)
     sums: Array = field(init=False)
+    sizes: Array = field(init=False)
+    trace: Array = field(init=False)
     stack: Array = field(init=False)
     thetas: Array = field(init=False)
     squared: Array = field(init=False)
@@ -78,20 +109,27 @@ class ScaledRidge(Learner):
     high: Array = field(init=False)
     centre: Array = field(init=False)
     unit: Array = field(init=False)
-    level: float = field(init=False, default=0.0)
+    origin: float = field(init=False, default=0.0)
     lam: float = field(init=False, default=1.0)
     count: int = field(init=False, default=0)
     due: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
         self.size = self.dim + self.intercept
-        self.G, self.b, self.sums = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(3)
+        self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
+        self.sums, self.trace = np.zeros(11), np.zeros(self.dim)
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
         self.keep(np.zeros((0, self.dim)))
 
     def keep(self, rows: Array) -> None:
         """Before the first observation: hold the squared widths of the arms of this catalogue."""
         self.rows = rows
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start again from nothing but the units."""
+        self.G[:], self.b[:], self.trace[:], self.due = 0.0, 0.0, 0.0, self.count + 1
+        self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM]] = 0.0
         self.lam = _pooled(np.zeros(len(PENALTIES)))
         self.stack, self.thetas = np.zeros((1, self.size, self.size)), np.zeros((1, self.size))
         self.stack[0] = np.eye(self.size) * (math.sqrt(self.lam) if self.factored else 1.0 / self.lam)
@@ -105,7 +143,7 @@ class ScaledRidge(Learner):
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and the noise that the errors show: 1 as long as there was none."""
         freedom = self.G[-1, -1] - self.intercept
-        noise = math.sqrt(self.sums[1] / freedom) if self.sums[1] > 0.0 and freedom > 0.0 else 1.0
+        noise = math.sqrt(self.sums[RSS] / freedom) if self.sums[RSS] > 0.0 and freedom > 0.0 else 1.0
         return Prior(self.lam, float(self.intercept), 1.0), noise
 
     def begin(self, G: Array, b: Array, total: float) -> None:
@@ -115,14 +153,26 @@ class ScaledRidge(Learner):
         evenly spread.
         """
         N, sums, squared = G[-1, -1], G[-1, :-1], np.diag(G)[:-1]
-        self.level = b[-1] / N if self.intercept else 0.0
-        self.G, self.b, self.count = G.copy(), b - self.level * G[-1], round(N)
+        self.origin = b[-1] / N if self.intercept else 0.0
+        self.G, self.b, self.count = G.copy(), b - self.origin * G[-1], round(N)
         ones, mean = sums == squared, sums / N * self.intercept
         spread = np.sqrt(3.0 * np.maximum(squared / N - mean**2, 0.0))
         self.low, self.high = np.where(ones, sums >= N, mean - spread), np.where(ones, sums > 0, mean + spread)
         not_zero = np.where(ones, sums, np.where(squared > 0, N, 0.0)).sum()
-        self.sums = np.array([total - 2.0 * self.level * b[-1] + self.level**2 * N, 0.0, not_zero])
+        self.sums[TOTAL], self.sums[NOT_ZERO] = total - 2.0 * self.origin * b[-1] + self.origin**2 * N, not_zero
         self._refresh()
+        self.sizes[:] = MEDIAN_ERROR * self.estimate({})[1]
+        self.sums[LIMIT] = largest_usual(self.sizes, self.count, self.sums[TIES])
+
+    @property
+    def level(self) -> float:
+        """The reward that a prediction of 0 stands for."""
+        return self.origin + float(self.sums[MOVING] * self.sums[FOLLOWING])
+
+    @property
+    def excess(self) -> float:
+        """How far the reward that was learned last was beyond what is usual."""
+        return float(self.sums[EXCESS])
 
     def select(self, priors: Sequence[tuple[float, float, float]]) -> Solutions:
         """The solutions for these priors; those of penalties other than the estimated are computed."""
@@ -138,7 +188,7 @@ class ScaledRidge(Learner):
         return Solutions(stack, thetas, squared, np.arange(len(priors)))
 
     def learn(self, x: Array, reward: float) -> None:
-        if self.count == 0:
+        if self.G[-1, -1] == 0.0:
             self._start(x, reward)
         self.count += 1
         units, ranges = (self.first, self.centre, self.unit), (self.low, self.high)
@@ -147,26 +197,40 @@ class ScaledRidge(Learner):
         if self.squared.size:
             z = standard(x, self.centre, self.unit, self.size)
             update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
-        statistics = self.G, self.b, self.sums, self.stack[0], self.thetas[0]
-        lost = observe(*statistics, *units, *ranges, x, reward - self.level, self.factored)
-        if self.count >= self.due or not lost < MAX_PRECISION_LOSS:
+        statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
+        lost = observe(*statistics, *units, *ranges, x, reward - self.level, self.count, self.factored)
+        if max(self.sums[LEVEL_ALARM], self.sums[DRIFT_ALARM]) > ALARM + math.log(self.count):
+            self._restart()
+        elif self.count >= self.due or not lost < MAX_PRECISION_LOSS:
             self._refresh()
 
     def _start(self, x: Array, reward: float) -> None:
         """Count rows and rewards from the first of them on, if there is an intercept to tell where they are."""
-        self.low, self.high = x.copy(), x.copy()
+        if self.count == 0:
+            self.low, self.high = x.copy(), x.copy()
         if self.intercept:
-            self.first, self.level = x.copy(), reward
+            self.first, self.origin = x.copy(), reward
+            self.sums[MOVING] = 0.0
+
+    def _restart(self) -> None:
+        """The world has changed: what was learned before says little about it.
+
+        A level that has soon moved again goes on moving: from then on it is followed, apart from the model.
+        """
+        if self.sums[LEVEL_ALARM] > self.sums[DRIFT_ALARM] and self.G[-1, -1] < SOON:
+            self.sums[FOLLOWING] = 1.0
+        self._forget()
 
     def _refresh(self) -> None:
         """Bring the units up to date, and estimate lam in them."""
-        self.due = self.count + min(REFRESH_ROUNDS, math.ceil((REFRESH_GROWTH - 1.0) * self.count))
+        self.due = self.count + min(REFRESH_ROUNDS, math.ceil((REFRESH_GROWTH - 1.0) * self.G[-1, -1]))
         self.unit = _units(self.low, self.high)
         self.centre = self.first + self.G[-1, :-1] / self.G[-1, -1] * self.intercept
+        self.sums[LIMIT] = largest_usual(self.sizes, self.count, self.sums[TIES])
         spectrum = self._spectrum()
         freedom = self.G[-1, -1] - self.intercept
         self.lam = _pooled(spectrum.log_evidence(PENALTIES * self._active, freedom))
-        self.sums[1] = spectrum.rss(self.lam * self._active)
+        self.sums[RSS] = spectrum.rss(self.lam * self._active)
         stack, theta = self._solve(spectrum, self.lam)
         self.stack, self.thetas = stack[None], theta[None]
         self._view()
@@ -175,12 +239,12 @@ class ScaledRidge(Learner):
     @property
     def _active(self) -> float:
         """n: how many features of a row are not 0."""
-        return max(self.sums[2] / self.G[-1, -1], 1.0) if self.count else 1.0
+        return max(self.sums[NOT_ZERO] / self.G[-1, -1], 1.0) if self.G[-1, -1] else 1.0
 
     def _spectrum(self) -> Spectrum:
         unit = np.where(self.unit > 0.0, self.unit, 1.0)
-        G, r, total = self.G[:-1, :-1], self.b[:-1], self.sums[0]
-        if self.intercept and self.count:
+        G, r, total = self.G[:-1, :-1], self.b[:-1], self.sums[TOTAL]
+        if self.intercept and self.G[-1, -1]:
             mean, N = self.G[-1, :-1] / self.G[-1, -1], self.G[-1, -1]
             G, r, total = G - N * np.outer(mean, mean), r - mean * self.b[-1], total - self.b[-1] ** 2 / N
         values, Q = np.linalg.eigh(unit[:, None] * G * unit)

@@ -96,6 +96,10 @@ class Policy(Learner):
         """Learn from the played arm's features and its reward."""
         raise NotImplementedError
 
+    def usual(self, reward: float) -> float:
+        """What the reward that was learned last counted as: itself, unless the policy took it for an outlier."""
+        return reward
+
     def check(self, params: Params) -> None:
         """Refuse hyper-parameters that this policy does not have, and values that they cannot take."""
         known = self.hyper | dict.fromkeys(self.natural, (1e-12, 1e12))

@@ -6,9 +6,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from syndicated import Agent, LinTS, LinUCB
+from syndicated import Agent, Consensus, LinTS, LinUCB
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import RidgePolicy
+from syndicated.policies._scaled_kernels import (
+    DRIFT_ALARM,
+    FOLLOWING,
+    LEVEL_ALARM,
+    MAX_SIZES,
+    NO_LIMIT,
+    RSS,
+    largest_usual,
+)
 from syndicated.policies._scaled_ridge import PENALTIES, ScaledRidge
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
 from syndicated.types import Array
@@ -208,3 +217,123 @@ def test_odd_columns_do_no_harm(make: Callable[..., Policy], column: Callable[[i
         agent.learn(decision, float(means[decision.arm] + 0.1 * Stream(1, NOISE, t).normals(1)[0]))
         late.append(means.max() - means[decision.arm])
     assert np.mean(late[200:]) < 0.15
+
+
+# Outliers.
+
+
+def steady(n: int, seed: int = 1) -> tuple[Array, Array]:
+    """Rows and rewards of an ordinary world: noise 0.1."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-1, 1, (n, 3))
+    return X, 2.0 + X @ [1.0, -0.5, 0.25] + 0.1 * random.normal(size=n)
+
+
+@both
+@pytest.mark.parametrize("outlier", [10.0, -1e6])
+def test_no_single_reward_owns_the_model(make: type[RidgePolicy], outlier: float) -> None:
+    X, rewards = steady(300)
+    plain = taught(make, X, rewards)
+    rewards[200] += outlier
+    hit = taught(make, X, rewards)
+    np.testing.assert_allclose(hit.thetas, plain.thetas, atol=0.02)
+    assert hit.estimate(POINT)[1] == pytest.approx(plain.estimate(POINT)[1], rel=0.1)
+
+
+def test_an_error_counts_up_to_seven_medians_of_the_last_unless_more_than_three_were_larger() -> None:
+    sizes = np.abs(np.random.default_rng(1).normal(size=MAX_SIZES))
+    median = np.sort(sizes)[MAX_SIZES // 2]
+    assert largest_usual(sizes, 1000, 0.0) == pytest.approx(7 * median)
+    sizes[:3] = 50.0
+    assert largest_usual(sizes, 1000, 0.0) < 10.0
+    sizes[3] = 40.0
+    assert largest_usual(sizes, 1000, 0.0) == 40.0
+    assert largest_usual(sizes, 19, 0.0) == NO_LIMIT
+    assert largest_usual(sizes, 1000, 501.0) == NO_LIMIT
+
+
+def test_rare_clicks_are_no_outliers() -> None:
+    X, _ = steady(2000)
+    clicks = (np.random.default_rng(2).random(2000) < 0.01).astype(float)
+    model = taught(LinUCB, X[:0], clicks[:0])
+    for x, reward in zip(X, clicks, strict=True):
+        model.learn(x, reward)
+        assert model.excess == 0.0
+    assert model.level + model.b[-1] / model.G[-1, -1] == pytest.approx(clicks.mean())
+
+
+def test_the_tuner_is_told_what_an_outlier_counted_as() -> None:
+    agent = Agent(LinUCB(dim=3))
+    for t in range(200):
+        decision = agent.decide(_arms(t))
+        agent.learn(decision, float(decision.x[0]) + (1e9 if t == 150 else 0.1 * t % 1))
+    assert isinstance(agent.tuner, Consensus)
+    assert agent.tuner.seen[3] - agent.tuner.seen[2] < 50
+
+
+# A world that changes.
+
+
+def changed(n: int, at: int) -> tuple[Array, Array]:
+    X, rewards = steady(n)
+    rewards[at:] -= 2 * X[at:] @ [1.0, -0.5, 0.25]
+    return X, rewards
+
+
+@both
+def test_the_model_starts_again_where_the_world_has_changed_and_only_there(make: type[RidgePolicy]) -> None:
+    X, rewards = changed(900, 600)
+    model = taught(make, X[:600], rewards[:600])
+    assert model.G[-1, -1] == 600
+    for x, reward in zip(X[600:], rewards[600:], strict=True):
+        model.learn(x, float(reward))
+    assert 200 < model.G[-1, -1] < 300
+    policy = make(dim=3)
+    policy.prepare([POINT])
+    policy.model = model
+    means = policy.predict(np.vstack([np.eye(3), np.zeros(3)]), policy.theory(0, POINT))
+    np.testing.assert_allclose(means[:3] - means[3], [-1.0, 0.5, -0.25], atol=0.1)
+
+
+def test_the_suspicions_are_cusums_of_how_much_better_the_last_errors_explain_the_next() -> None:
+    X, rewards = changed(400, 300)
+    policy = LinUCB(dim=3)
+    policy.prepare([POINT])
+    model = policy.model
+    assert isinstance(model, ScaledRidge)
+    m, trace, level, drift = 0.0, np.zeros(3), 0.0, 0.0
+    for x, reward in zip(X[:310], rewards[:310], strict=True):
+        z = np.append((x - model.centre) * model.unit, 1.0)
+        u, N, error = model.stack[0] @ z, model.G[-1, -1], reward - model.level - z @ model.thetas[0]
+        scale, rss = 1 + z @ u, model.sums[RSS]
+        policy.learn(x, float(reward), {})
+        if N:
+            along = N / 50 * (u[:3] @ trace)
+            if N > 50:
+                level = max(0.0, level + min(2.0, (error**2 - (error - m) ** 2) / (2 * scale * rss / N)))
+                gain = ((error - m) ** 2 - (error - m - along) ** 2) / (2 * scale * rss / N)
+                drift = max(0.0, drift + min(2.0, gain))
+            cut = error - model.excess
+            trace = 0.98 * trace + z[:3] * (cut - m)
+            m += 0.1 * (cut - m)
+        assert model.sums[LEVEL_ALARM] == pytest.approx(level, rel=1e-6, abs=1e-9)
+        assert model.sums[DRIFT_ALARM] == pytest.approx(drift, rel=1e-6, abs=1e-9)
+    assert drift > 1
+
+
+@both
+def test_a_level_that_moves_is_followed_apart_from_the_model(make: type[RidgePolicy]) -> None:
+    X, rewards = steady(1500)
+    season = 3 * np.sin(np.arange(1500) / 100)
+    model = taught(make, X, rewards + season)
+    assert model.sums[FOLLOWING] == 1.0
+    assert model.G[-1, -1] > 1000
+    slopes = model.thetas[0, :3] * model.unit
+    np.testing.assert_allclose(slopes, [1.0, -0.5, 0.25], atol=0.1)
+    assert model.level + model.thetas[0, -1] == pytest.approx(2.0 + season[-1], abs=0.5)
+
+
+def test_without_an_intercept_no_level_is_followed() -> None:
+    X, rewards = steady(500)
+    model = taught(LinUCB, X, rewards, intercept=False)
+    assert model.level == model.sums[FOLLOWING] == 0.0
