@@ -49,9 +49,9 @@ class ArmModels(Learner):
     `variance` is that of the logit of a typical row before anything is known, apart from the level; for linear rewards,
     in units of the noise's. In a hybrid `share` of it, and of the level's, is common to all arms. `own` and
     `covariances` are the arms' own parts, `common` and `common_covariance` the shared one. `columns` has what was seen
-    of every feature; `center` and `weight` are the scale in use. `sums` are over rewards: the first one, the sum of
-    what is above it; the sum of squared errors in standard units, and their count; the number of rows; and 1 if rewards
-    are taken around their mean.
+    of every feature, of which `varying` had varied when it was last looked at; `center` and `weight` are the scale in
+    use. `sums` are over rewards: the first one, the sum of what is above it; the sum of squared errors in standard
+    units, and their count; the number of rows; and 1 if rewards are taken around their mean.
     """
 
     dim: int
@@ -78,6 +78,7 @@ class ArmModels(Learner):
     sums: Array = field(init=False)
     slope_variance: float = field(init=False, default=1.0)
     share: float = field(init=False, default=0.5)
+    varying: int = field(init=False, default=0)
     refresh_at: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
@@ -130,7 +131,7 @@ class ArmModels(Learner):
         If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
         """
         out = np.empty((len(boldness), len(arms)))
-        look_again = (LOOK_AGAIN if self._rows_differ else LOOK_AGAIN_ALIKE) if guarded else 0.0
+        look_again = (LOOK_AGAIN if self.varying else LOOK_AGAIN_ALIKE) if guarded else 0.0
         given = arms.x, arms.numbers, boldness, ties, look_again, self.logistic
         return out, ucb_scores_of_arms(out, *given, *self._scale_for(arms), *self._model)
 
@@ -186,7 +187,9 @@ class ArmModels(Learner):
         """The center and the weight of features; as long as nothing is known of them, what the arms at hand show."""
         if self.count:
             return self.center, self.weight
-        size = np.abs(arms.x[:, : len(self.center)]).max(axis=0)
+        size = np.zeros(len(self.center))
+        given = np.abs(arms.x[:, : len(size)]).max(axis=0)
+        size[: len(given)] = given
         return self.center, np.divide(1.0, size, where=size > 0, out=np.zeros(len(size)))
 
     def _learn(self, number: int, x: Array, reward: float) -> None:
@@ -205,7 +208,6 @@ class ArmModels(Learner):
         """The arrays that kernels take, at hand until one of them is replaced."""
         common = self.common, self.common_covariance, self._common_prior
         self._model: tuple[Any, ...] = self.own, self.covariances, self.plays, self.sums, self._prior, *common
-        self._rows_differ = bool(np.any(self.columns[1] > 0.0))
 
     def _make_room(self, number: int, width: int) -> None:
         """Have a place for this arm, and for rows of this width."""
@@ -228,7 +230,8 @@ class ArmModels(Learner):
 
     def _refresh(self) -> None:
         """Look at the scales of features again, and at the share of the prior that is common."""
-        center, weight, slope_variance = self._scales()
+        center, weight, self.varying = self._scales()
+        slope_variance = self.variance / max(1, self.varying)
         if self.count <= EARLY_ROWS:
             self.center, self.weight, self.slope_variance = center, weight, slope_variance
             self._start_again()
@@ -241,8 +244,8 @@ class ArmModels(Learner):
             self.share = max(COMMON_SHARES, key=lambda share: self._log_evidence(known, share))
             self._rebuild(known)
 
-    def _scales(self) -> tuple[Array, Array, float]:
-        """The mean of every feature, one over its standard deviation, and the variance that slopes have at the start.
+    def _scales(self) -> tuple[Array, Array, int]:
+        """The mean of every feature, one over its standard deviation, and how many features vary.
 
         A feature that has always been the same is in units of its size, and one that has always been 0 does not count.
         """
@@ -253,7 +256,7 @@ class ArmModels(Learner):
         varies = variance > ROUNDED_AWAY * mean**2
         size = np.sqrt(np.where(varies, variance, mean**2))
         weight = np.divide(1.0, size, where=size > 0, out=np.zeros_like(size))
-        return mean.copy(), weight, self.variance / max(1, int(varies.sum()))
+        return mean.copy(), weight, int(varies.sum())
 
     def _drifted(self, center: Array, weight: Array, slope_variance: float) -> bool:
         ratios = np.append(weight / np.where(self.weight > 0, self.weight, 1.0), slope_variance / self.slope_variance)

@@ -184,3 +184,21 @@ def test_a_new_scale_late_gives_the_model_that_had_it_from_the_start(
         np.testing.assert_allclose(
             mine[1] / unit_of(model.sums, False), other[1] / unit_of(whole.sums, False), rtol=1e-6
         )
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_rows_that_begin_to_differ_late_do_not_part_a_model_from_its_copy(logistic: bool) -> None:
+    model, copy = (ArmModels(dim=1, logistic=logistic, hybrid=False, variance=2.0) for _ in range(2))
+    for t in range(100):
+        model.learn(t % 2, np.array([1.0 if t < 98 else float(t)]), float(t % 3 == 0))
+    copy.restore(model.state())
+    arms, boldness = ArmRows(np.ones((3, 1)), np.array([0, 1, -1])), np.ones(1)
+    mine, other = (each.ucb_scores(arms, boldness, np.empty(0), guarded=True)[0] for each in (model, copy))
+    assert mine.tobytes() == other.tobytes()
+
+
+def test_rows_may_be_narrower_than_the_models_before_anything_is_known() -> None:
+    model = ArmModels(dim=5, logistic=True, hybrid=False, variance=8.0)
+    means, sds = model.beliefs(ArmRows(np.ones((2, 3)), np.array([-1, -1])))
+    assert np.isfinite(means).all()
+    assert np.isfinite(sds).all()
