@@ -80,8 +80,8 @@ class RidgePolicy(Policy):
 
     def estimate(self, given: Params) -> dict[str, float]:
         """Boldness in the units of what was learned so far."""
-        prior, noise = self.model.estimate(given)
-        return {"alpha": given["boldness"] * noise, **prior._asdict()}
+        (lam, intercept, memory), noise = self.model.estimate(given)
+        return {"alpha": given["boldness"] * noise, "lam": lam, "intercept": intercept, "memory": memory}
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         if self._scaled and points and all(point.keys() == {"boldness"} for point in points):

@@ -12,6 +12,7 @@ from syndicated.types import Array
 TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
+ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
 MAX_GAIN = 2.0  # of one reward for the suspicion that the world has changed
 MAX_SIZES = 256  # errors that are remembered: what is usual is what these show
 MIN_SIZES = 20  # errors before anything is unusual
@@ -157,7 +158,11 @@ def observe(
     count: int,
     factored: bool,
 ) -> float:
-    """One observation, the count-th, into everything; gives 1 + z' V⁻¹ z of before: the precision that it cost."""
+    """One observation, the count-th, into everything; gives 1 + z' V⁻¹ z of before, the precision that it cost.
+
+    y is the reward less the origin. Infinity says that there is an alarm.
+    """
+    y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
     sums[TIES] += y == sums[LAST]
     sums[LAST] = y
@@ -171,4 +176,5 @@ def observe(
     sums[EXCESS] = y - predicted - error
     add_moments(G, b, sums, first, x, y - sums[EXCESS])
     sums[RSS] += error * error / scale
-    return scale
+    alarm = max(sums[LEVEL_ALARM], sums[DRIFT_ALARM]) > ALARM + math.log(count)
+    return np.inf if alarm else scale

@@ -53,7 +53,6 @@ from syndicated.types import Array, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 SOON = 500  # observations within which a level that moved twice is one that moves
-ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are at once
@@ -116,6 +115,7 @@ class ScaledRidge(Learner):
 
     def __post_init__(self) -> None:
         self.size = self.dim + self.intercept
+        self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
         self.sums, self.trace = np.zeros(11), np.zeros(self.dim)
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
@@ -142,9 +142,11 @@ class ScaledRidge(Learner):
 
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and the noise that the errors show: 1 as long as there was none."""
-        freedom = self.G[-1, -1] - self.intercept
-        noise = math.sqrt(self.sums[RSS] / freedom) if self.sums[RSS] > 0.0 and freedom > 0.0 else 1.0
-        return Prior(self.lam, float(self.intercept), 1.0), noise
+        if self._estimated is None:
+            freedom, rss = float(self.G[-1, -1]) - self.intercept, float(self.sums[RSS])
+            noise = math.sqrt(rss / freedom) if rss > 0.0 and freedom > 0.0 else 1.0
+            self._estimated = Prior(self.lam, float(self.intercept), 1.0), noise
+        return self._estimated
 
     def begin(self, G: Array, b: Array, total: float) -> None:
         """Go on from plain sums: Σ v v', Σ v r and Σ r² with v = (x, 1).
@@ -176,30 +178,38 @@ class ScaledRidge(Learner):
 
     def select(self, priors: Sequence[tuple[float, float, float]]) -> Solutions:
         """The solutions for these priors; those of penalties other than the estimated are computed."""
-        for _, intercept, memory in priors:
-            if (intercept, memory) != (float(self.intercept), 1.0):
-                raise InputError(f"this model has intercept {self.intercept:d} and memory 1; got {intercept}, {memory}")
-        if all(lam == self.lam for lam, *_ in priors):
-            return Solutions(self.stack, self.thetas, self.squared, np.zeros(len(priors), dtype=np.int64))
+        own = self.estimate({})[0]
+        if priors.count(own) == len(priors):
+            return self._estimated_solutions(len(priors))
+        for prior in priors:
+            if prior[1:] != own[1:]:
+                raise InputError(f"this model has intercept {self.intercept:d} and memory 1; got {prior[1:]}")
         spectrum = self._spectrum()
         built = [self._solve(spectrum, lam) for lam, *_ in priors]
         stack, thetas = (np.ascontiguousarray([part[k] for part in built]) for k in (0, 1))
         squared = np.array([squares(self.catalogue, each) for each in stack])
         return Solutions(stack, thetas, squared, np.arange(len(priors)))
 
+    def _estimated_solutions(self, count: int) -> Solutions:
+        """The solution of the estimated prior, for so many points."""
+        found = self._solutions.get(count)
+        if found is None:
+            rows = np.zeros(count, dtype=np.int64)
+            found = self._solutions[count] = Solutions(self.stack, self.thetas, self.squared, rows)
+        return found
+
     def learn(self, x: Array, reward: float) -> None:
-        if self.G[-1, -1] == 0.0:
+        if self._empty:
             self._start(x, reward)
         self.count += 1
-        units, ranges = (self.first, self.centre, self.unit), (self.low, self.high)
-        if self.rows.size and meet(x, self.unit, *ranges):
+        self._estimated = None
+        if self.rows.size and meet(x, self.unit, self.low, self.high):
             self._review()
         if self.squared.size:
             z = standard(x, self.centre, self.unit, self.size)
             update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
-        statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
-        lost = observe(*statistics, *units, *ranges, x, reward - self.level, self.count, self.factored)
-        if max(self.sums[LEVEL_ALARM], self.sums[DRIFT_ALARM]) > ALARM + math.log(self.count):
+        lost = observe(*self._arrays, x, reward - self.origin, self.count, self.factored)
+        if lost == math.inf:
             self._restart()
         elif self.count >= self.due or not lost < MAX_PRECISION_LOSS:
             self._refresh()
@@ -211,6 +221,7 @@ class ScaledRidge(Learner):
         if self.intercept:
             self.first, self.origin = x.copy(), reward
             self.sums[MOVING] = 0.0
+        self._view()
 
     def _restart(self) -> None:
         """The world has changed: what was learned before says little about it.
@@ -268,10 +279,16 @@ class ScaledRidge(Learner):
             self._square()
 
     def _view(self) -> None:
-        """The catalogue in the model's units."""
+        """The arrays that an observation changes, at hand, and the catalogue in the model's units."""
+        statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
+        self._arrays = (*statistics, self.first, self.centre, self.unit, self.low, self.high)
+        self._solutions: dict[int, Solutions] = {}
+        self._estimated = None
+        self._empty = bool(self.G[-1, -1] == 0.0)
         self.catalogue = standard_columns(self.rows, self.centre, self.unit, self.size)
 
     def _square(self) -> None:
+        self._solutions.clear()
         self.squared = np.zeros((1, 0 if self.factored else len(self.rows)))
         if self.squared.size:
             self.squared[0] = squares(self.catalogue, self.stack[0])
