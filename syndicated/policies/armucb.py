@@ -29,7 +29,7 @@ class ArmUCB(ArmModelPolicy):
     >>> for reward in (1.0, 1.0, 0.0):
     ...     policy.learn_arm(0, np.ones(1), reward, {})
     >>> policy.predict(ArmRows(np.ones((2, 1)), np.array([0, -1])), {}).round(2).tolist()
-    [0.6, 0.5]
+    [0.57, 0.5]
     """
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
