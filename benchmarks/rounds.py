@@ -10,11 +10,11 @@ from measure import Row, Section, Side, interleave, over, ratio
 
 from syndicated import Agent, Choice, Decision, Fixed, LinTS, LinUCB, Space, Syndicated, Theory
 from syndicated._argmax import best
+from syndicated._models.kernels import learn_inverses, ucb_scores
 from syndicated._validation import check_arms
 from syndicated.environments import Environment, Linear, Logistic
 from syndicated.experiments.paper import CANDIDATES
 from syndicated.policies import POLICIES
-from syndicated.policies._kernels import learn_inverses, ucb_scores
 from syndicated.streams import POLICY, TUNER, Stream
 from syndicated.tuners import TUNERS, Tuner
 from syndicated.types import Array

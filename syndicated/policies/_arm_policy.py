@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._models.arm_models import ArmModels
+from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_number
 from syndicated.errors import InputError
-from syndicated.policies._arm_models import ArmModels
-from syndicated.policies._logistic import sigmoid
 from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
 from syndicated.types import ArmRows, Arms, Array, Params

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._models.kernels import dot, standard_columns, take, ucb_scores, ucb_scores_by_number
+from syndicated._models.ridge import Prior, Ridge, Solutions
+from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated._validation import MAX_MAGNITUDE, check_number
 from syndicated.errors import InputError
-from syndicated.policies._kernels import dot, standard_columns, take, ucb_scores, ucb_scores_by_number
-from syndicated.policies._ridge import Prior, Ridge, Solutions
-from syndicated.policies._scaled_ridge import ScaledRidge
 from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.types import Arms, Array, Params

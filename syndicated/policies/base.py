@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._learner import Learner
+from syndicated._models.kernels import columns, take
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
 from syndicated.errors import InputError
-from syndicated.policies._kernels import columns, take
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Params

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from syndicated.policies._diagonal import DiagonalPolicy
+from syndicated.policies._diagonal_policy import DiagonalPolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from syndicated.policies._kernels import ts_scores
+from syndicated._models.kernels import ts_scores
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream

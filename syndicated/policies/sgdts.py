@@ -21,9 +21,9 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated import _special
+from syndicated._models.kernels import dot, extend
+from syndicated._models.logistic import gradient, newton, sigmoid
 from syndicated._validation import check_count
-from syndicated.policies._kernels import dot, extend
-from syndicated.policies._logistic import gradient, newton, sigmoid
 from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.streams import Stream

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated import _special
+from syndicated._models.kernels import dot, extend
+from syndicated._models.logistic import newton, refit_all, sigmoid
+from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated.errors import InputError
-from syndicated.policies._kernels import dot, extend
-from syndicated.policies._logistic import newton, refit_all, sigmoid
-from syndicated.policies._ridge import Prior, Ridge, Solutions
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params

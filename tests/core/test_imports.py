@@ -22,6 +22,7 @@ LAYERS = [
     {"_compiled", "_extras", "_validation", "_learner", "_series"},
     {"streams", "_arm_book", "_missing"},
     {"space", "registry", "_argmax", "_sparse", "_statefile", "datasets", "features"},
+    {"_models"},
     {"policies", "tuners", "environments"},
     {"spec"},
     {"_player"},

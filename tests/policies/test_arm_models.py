@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from syndicated.policies import _arm_models
-from syndicated.policies._arm_kernels import unit_of, visit
-from syndicated.policies._arm_models import ArmModels
+from syndicated._models import arm_models
+from syndicated._models.arm_kernels import unit_of, visit
+from syndicated._models.arm_models import ArmModels
 from syndicated.types import ArmRows, Array, Ints
 
 Data = tuple[Array, Ints, Array]
@@ -170,7 +170,7 @@ def test_a_new_scale_late_gives_the_model_that_had_it_from_the_start(
     X = np.minimum(X, X.mean(axis=0) + 1.5 * X.std(axis=0))  # nothing is cut off in either scale
     model = _learned((X, arms, rewards), hybrid=hybrid)
     whole = ArmModels(dim=4, logistic=False, hybrid=hybrid, variance=4.0)
-    monkeypatch.setattr(_arm_models, "REFRESH_GROWTH", np.inf)
+    monkeypatch.setattr(arm_models, "REFRESH_GROWTH", np.inf)
     whole.center, whole.weight, whole.slope_variance = model.center, model.weight, model.slope_variance
     whole.refresh_at, whole.share = 10**9, model.share
     whole._set_priors()

@@ -12,9 +12,10 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from syndicated import Agent, DiagonalTS, DiagonalUCB, InputError, LinUCB
+from syndicated._models.diagonal import Diagonal
+from syndicated._models.logistic import logistic_gain
 from syndicated.checks import POLICY_CHECKS
-from syndicated.policies._diagonal import Diagonal, DiagonalPolicy
-from syndicated.policies._logistic import logistic_gain
+from syndicated.policies._diagonal_policy import DiagonalPolicy
 from syndicated.streams import Stream
 from syndicated.types import Array
 

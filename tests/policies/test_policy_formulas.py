@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from syndicated import SGDTS, UCBGLM, Agent, LinTS, LinUCB, Theory
+from syndicated._models.ridge import REFRESH_ROUNDS
 from syndicated.policies import Policy
-from syndicated.policies._ridge import REFRESH_ROUNDS
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array, Params

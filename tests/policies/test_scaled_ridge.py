@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from syndicated import Agent, Consensus, LinTS, LinUCB
-from syndicated.policies import Policy
-from syndicated.policies._ridge_policy import RidgePolicy
-from syndicated.policies._scaled_kernels import (
+from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     FOLLOWING,
     LEVEL_ALARM,
@@ -18,7 +16,9 @@ from syndicated.policies._scaled_kernels import (
     RSS,
     largest_usual,
 )
-from syndicated.policies._scaled_ridge import PENALTIES, ScaledRidge
+from syndicated._models.scaled_ridge import PENALTIES, ScaledRidge
+from syndicated.policies import Policy
+from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
 from syndicated.types import Array
 

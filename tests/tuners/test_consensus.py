@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from syndicated import SGDTS, UCBGLM, Agent, Consensus, LinTS, LinUCB, Space, Syndicated, Theory
+from syndicated._models.ridge import Ridge
 from syndicated.environments import Linear
 from syndicated.experiments import simulate
 from syndicated.policies import Policy
-from syndicated.policies._ridge import Ridge
 from syndicated.policies._ridge_policy import CANDIDATE_LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
 from syndicated.tuners.consensus import CAUTION, IX, MAX_JOINT_POINTS

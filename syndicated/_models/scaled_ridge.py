@@ -29,10 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._learner import Learner
-from syndicated.errors import InputError
-from syndicated.policies._kernels import squares, standard_columns, update_squares
-from syndicated.policies._ridge import Prior, Solutions
-from syndicated.policies._scaled_kernels import (
+from syndicated._models.kernels import squares, standard_columns, update_squares
+from syndicated._models.ridge import Prior, Solutions
+from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     EXCESS,
     FOLLOWING,
@@ -49,6 +48,7 @@ from syndicated.policies._scaled_kernels import (
     observe,
     standard,
 )
+from syndicated.errors import InputError
 from syndicated.types import Array, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.policies._kernels import solve_lower, solve_upper, update_factor
+from syndicated._models.kernels import solve_lower, solve_upper, update_factor
 from syndicated.types import Array
 
 # The places of `ScaledRidge.sums`.

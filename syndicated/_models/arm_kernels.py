@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.policies._logistic import logistic_gain, sigmoid
+from syndicated._models.logistic import logistic_gain, sigmoid
 from syndicated.types import Array, Ints
 
 MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far out as this

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.policies._kernels import EVIDENCE_MEMORY, copy, update_inverse
+from syndicated._models.kernels import EVIDENCE_MEMORY, copy, update_inverse
 from syndicated.types import Array, Ints
 
 TOLERANCE = 1e-6  # of the gradient's largest entry

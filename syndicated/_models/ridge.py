@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._learner import Learner
-from syndicated.errors import InputError
-from syndicated.policies._kernels import (
+from syndicated._models.kernels import (
     evidence,
     learn_factors,
     learn_inverses,
     squares,
     update_squares,
 )
+from syndicated.errors import InputError
 from syndicated.types import Array, Ints, Params
 
 REFRESH_ROUNDS = 1000  # observations after which inverses and factors are recomputed from G, against drift

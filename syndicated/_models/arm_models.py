@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._learner import Learner
-from syndicated.policies._arm_information import Information, seen_by_common
-from syndicated.policies._arm_kernels import (
+from syndicated._models.arm_information import Information, seen_by_common
+from syndicated._models.arm_kernels import (
     CENTRED,
     ERRORS,
     JUDGED,
