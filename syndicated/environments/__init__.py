@@ -5,7 +5,8 @@ from syndicated.environments.base import Round as Round
 from syndicated.environments.movielens import MovieLens as MovieLens
 from syndicated.environments.simulation import Linear as Linear
 from syndicated.environments.simulation import Logistic as Logistic
+from syndicated.environments.simulation import Revenue as Revenue
 from syndicated.registry import Registry
 
 ENVIRONMENTS = Registry(__name__, Environment, globals())
-__all__ = ["ENVIRONMENTS", "Environment", "Linear", "Logistic", "MovieLens", "Round"]
+__all__ = ["ENVIRONMENTS", "Environment", "Linear", "Logistic", "MovieLens", "Revenue", "Round"]

@@ -6,6 +6,7 @@ theta* ~ Uniform(-1/sqrt(d), 1/sqrt(d)) in every coordinate; features are redraw
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -13,31 +14,48 @@ from syndicated import _special
 from syndicated._validation import check_count, check_number, check_range
 from syndicated.environments.base import Environment, Round
 from syndicated.errors import InputError
-from syndicated.streams import ARMS, CHANGE, NOISE, THETA, Stream
+from syndicated.streams import ARMS, CHANGE, NOISE, SPREAD, THETA, TURNOVER, VALUE, Stream
 from syndicated.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation(Environment):
-    """What the two simulations share: the parameter, the features, and one noise draw a round for all arms."""
+    """What the simulations share: the parameter, the features, and one noise draw a round for all arms.
+
+    With `lifetime`, arms come and go, `fixed` or not: each stays for so many rounds on average, then another takes its
+    place.
+    """
 
     dim: int = 10
     arms: int = 100
     fixed: bool = False
+    lifetime: int = 0
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
         check_count("arms", self.arms)
         if not isinstance(self.fixed, bool):
             raise InputError(f"fixed must be True or False; got {self.fixed!r}")
+        check_count("lifetime", self.lifetime, low=0)
 
     def theta(self, seed: int, k: int = 0) -> Array:
         """The parameter after k changes."""
         return _symmetric(Stream(seed, THETA, k).uniforms(self.dim), 1 / math.sqrt(self.dim))
 
     def features(self, seed: int, t: int, bound: float) -> Array:
-        draws = Stream(seed, ARMS, 0 if self.fixed else t).uniforms(self.arms * self.dim)
+        draws = Stream(seed, ARMS, 0 if self.fixed and not self.lifetime else t).uniforms(self.arms * self.dim)
         return _symmetric(draws, bound).reshape(self.arms, self.dim)
+
+    def tables(self, seed: int, horizon: int, bound: float) -> Iterator[Array]:
+        """The features of all arms, round after round."""
+        X = np.empty((0, 0))
+        for t in range(horizon):
+            drawn = self.features(seed, t, bound)
+            if self.lifetime and t > 0:
+                stays = Stream(seed, TURNOVER, t).uniforms(self.arms) >= 1 / self.lifetime
+                drawn = np.where(stays[:, None], X, drawn)
+            X = drawn.copy() if self.lifetime else drawn  # a player may write into its round
+            yield drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +63,10 @@ class Linear(Simulation):
     """Rewards N(mean, noise²) with mean (x'theta* + 1)/2, or x'theta* without `shift`; x in ±1/sqrt(d).
 
     `low` and `high` are what rewards of 0 and 1 become, noise included. With `change`, a new theta* is drawn at random
-    times, once in so many rounds on average; a player is not told.
+    times, once in so many rounds on average; with `drift`, theta* moves to a new one within every so many rounds. A
+    player is told neither. `shape` bends x'theta* = u before all else: to u² or cos(3u), with u in units of its usual
+    size. With `tails`, noise is Student's t with so many degrees of freedom, in units of `noise`. With `spread` s, the
+    noise of an arm has exp(s x'phi) times that size, for a direction phi that nobody knows either.
 
     >>> world = Linear(dim=2, arms=3)
     >>> first = next(world.rounds(seed=1, horizon=10))
@@ -58,42 +79,119 @@ class Linear(Simulation):
     low: float = 0.0
     high: float = 1.0
     change: int = 0
+    drift: int = 0
+    shape: Literal["linear", "square", "cosine"] = "linear"
+    tails: int = 0
+    spread: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("noise", self.noise, low=0.0)
         check_range("the range of rewards", (self.low, self.high))
         check_count("change", self.change, low=0)
+        check_count("drift", self.drift, low=0)
+        if self.shape not in ("linear", "square", "cosine"):
+            raise InputError(f"shape must be 'linear', 'square' or 'cosine'; got {self.shape!r}")
+        if check_count("tails", self.tails, low=0) == 1:
+            raise InputError("tails must be 0 or at least 2, so that rewards have means; got 1")
+        check_number("spread", self.spread, low=0.0)
 
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
         theta, changes, width = self.theta(seed), 0, self.high - self.low
-        for t in range(horizon):
+        for t, X in enumerate(self.tables(seed, horizon, 1 / math.sqrt(self.dim))):
             if self.changes(seed, t):
                 changes += 1
                 theta = self.theta(seed, changes)
-            X = self.features(seed, t, 1 / math.sqrt(self.dim))
-            means = self.low + width * ((X @ theta + 1) / 2 if self.shift else X @ theta)
-            yield Round(X, means, means + width * self.noise * Stream(seed, NOISE, t).normals(1)[0])
+            if self.drift:
+                theta = self._moving(seed, t, changes)
+            values = self._bent(X @ theta)
+            means = self.low + width * ((values + 1) / 2 if self.shift else values)
+            yield Round(X, means, means + width * self._noise(X, seed, t))
 
     def changes(self, seed: int, t: int) -> bool:
         """Whether theta* is another from round t on."""
         return t > 0 and self.change > 0 and bool(Stream(seed, CHANGE, t).uniforms(1)[0] < 1 / self.change)
 
+    def _moving(self, seed: int, t: int, changes: int) -> Array:
+        """theta* on its way from one parameter to the next."""
+        past, done = divmod(t, self.drift)
+        start, end = (self.theta(seed, changes + past + more) for more in (0, 1))
+        return start + done / self.drift * (end - start)
+
+    def _bent(self, values: Array) -> Array:
+        if self.shape == "linear":
+            return values
+        u = 3 * math.sqrt(self.dim) * values  # x and theta have variance 1/(3d) in every coordinate
+        return u**2 / 9 if self.shape == "square" else np.cos(3 * u)
+
+    def _noise(self, X: Array, seed: int, t: int) -> Array | float:
+        """One draw for all arms, of the size that each has."""
+        draws = Stream(seed, NOISE, t).normals(1 + self.tails)
+        size = self.noise / (math.sqrt(np.mean(draws[1:] ** 2)) if self.tails else 1.0)
+        if not self.spread:
+            return float(size * draws[0])
+        phi = Stream(seed, SPREAD).normals(self.dim)
+        return np.asarray(size * draws[0] * np.exp(self.spread * (X @ phi)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(Simulation):
-    """Rewards Bernoulli(sigmoid(x'theta*)), x in ±1.
+    """Rewards Bernoulli(sigmoid(x'theta* + logit(rate))), x in ±1: clicks of 1 % with a `rate` of 0.01.
 
     >>> sorted(set(next(Logistic().rounds(seed=1, horizon=1)).rewards.tolist()))
     [0.0, 1.0]
     """
 
+    rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("rate", self.rate, low=1e-9, high=1 - 1e-9)
+
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
         theta = self.theta(seed)
-        for t in range(horizon):
-            X = self.features(seed, t, 1.0)
-            means = np.asarray(_special.expit(X @ theta))
+        for t, X in enumerate(self.tables(seed, horizon, 1.0)):
+            means = _clicks(X @ theta, self.rate)
             yield Round(X, means, (Stream(seed, NOISE, t).uniforms(1)[0] < means).astype(np.float64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revenue(Simulation):
+    """Rare purchases of very different value: 0, or with probability p an amount with mean m; x in ±1.
+
+        p = sigmoid(x'theta* + logit(rate)),   log amount ~ N(log m - sigma²/2, sigma²),   m = value exp(x'phi)
+
+    theta* says who buys, phi who spends much. With the default `sigma` one purchase in a hundred pays ten mean ones.
+
+    >>> world = Revenue(dim=2, arms=3, rate=0.2)
+    >>> rewards = np.concatenate([each.rewards for each in world.rounds(seed=1, horizon=400)])
+    >>> bool(0.7 < np.mean(rewards == 0) < 0.9), bool(rewards.max() > 10 * rewards[rewards > 0].mean())
+    (True, True)
+    """
+
+    rate: float = 0.02
+    value: float = 1.0
+    sigma: float = 1.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("rate", self.rate, low=1e-9, high=1 - 1e-9)
+        check_number("value", self.value, low=1e-12, high=1e12)
+        check_number("sigma", self.sigma, low=0.0, high=10.0)
+
+    def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
+        theta = self.theta(seed)
+        phi = _symmetric(Stream(seed, VALUE).uniforms(self.dim), 1 / math.sqrt(self.dim))
+        for t, X in enumerate(self.tables(seed, horizon, 1.0)):
+            buys, amounts = _clicks(X @ theta, self.rate), self.value * np.exp(X @ phi)
+            z = Stream(seed, VALUE, t + 1).normals(1)[0]
+            paid = amounts * math.exp(self.sigma * z - self.sigma**2 / 2)
+            yield Round(X, buys * amounts, np.where(Stream(seed, NOISE, t).uniforms(1)[0] < buys, paid, 0.0))
+
+
+def _clicks(values: Array, rate: float) -> Array:
+    """Probabilities of clicks, of which an arm with value 0 has this rate."""
+    return np.asarray(_special.expit(values + math.log(rate / (1 - rate))))
 
 
 def _symmetric(uniforms: Array, bound: float) -> Array:

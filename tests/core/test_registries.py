@@ -50,7 +50,11 @@ def _worlds() -> list[Any]:
         switches = [n for n, p in parameters.items() if isinstance(p.default, bool)]
         settings: list[dict[str, Any]] = [{}, *({switch: not getattr(world(**small), switch)} for switch in switches)]
         settings += [{"model": "logistic"}] if "model" in parameters else []
-        settings += [{"change": 5}, {"low": -50.0, "high": 200.0}] if "change" in parameters else []
+        others: list[dict[str, Any]] = [
+            {"change": 5}, {"low": -50.0, "high": 200.0}, {"drift": 5}, {"shape": "square"}, {"shape": "cosine"},
+            {"tails": 5}, {"spread": 0.5}, {"lifetime": 5}, {"rate": 0.1},
+        ]  # fmt: skip
+        settings += [setting for setting in others if setting.keys() <= parameters.keys()]
         for setting in settings:
             worlds.append(pytest.param(partial(world, **small, **setting), id="-".join([name, *setting])))
     return worlds

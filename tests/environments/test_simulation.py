@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from syndicated.environments import Linear
-from syndicated.streams import ARMS, CHANGE, NOISE, THETA, Stream
+from syndicated.environments import Linear, Logistic, Revenue
+from syndicated.errors import InputError
+from syndicated.streams import ARMS, CHANGE, NOISE, SPREAD, THETA, TURNOVER, VALUE, Stream
 from syndicated.types import Array
 
 SEED, ROUNDS = 7, 300
@@ -63,3 +64,86 @@ def test_a_world_may_change_in_every_round_but_begins_where_the_quiet_one_does()
     first, second = thetas(Linear(dim=3, arms=5, shift=False, change=1), 2)
     assert first.tolist() == pytest.approx(Linear(dim=3).theta(SEED).tolist())
     assert second.tolist() == pytest.approx(Linear(dim=3).theta(SEED, 1).tolist())
+
+
+def test_theta_drifts_in_even_steps_from_one_address_to_the_next() -> None:
+    ends = [Linear(dim=3).theta(SEED, k) for k in range(4)]
+    for t, theta in enumerate(thetas(Linear(dim=3, arms=5, shift=False, drift=10), 30)):
+        k, part = t // 10, t % 10 / 10
+        assert theta.tolist() == pytest.approx(((1 - part) * ends[k] + part * ends[k + 1]).tolist())
+
+
+def test_a_drifting_theta_jumps_one_address_ahead_where_it_changes() -> None:
+    world, changes = Linear(dim=3, arms=5, shift=False, drift=10, change=5), 0
+    for t, theta in enumerate(thetas(world, 40)):
+        changes += world.changes(SEED, t)
+        k, part = changes + t // 10, t % 10 / 10
+        expected = (1 - part) * world.theta(SEED, k) + part * world.theta(SEED, k + 1)
+        assert theta.tolist() == pytest.approx(expected.tolist())
+    assert changes > 2
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_arms_come_and_go_when_their_stream_says(fixed: bool) -> None:
+    rounds = list(Linear(dim=3, arms=5, lifetime=4, fixed=fixed).rounds(SEED, 60))
+    replaced = 0
+    for t in range(1, 60):
+        gone = Stream(SEED, TURNOVER, t).uniforms(5) < 1 / 4
+        same = (rounds[t].arms == rounds[t - 1].arms).all(axis=1)
+        assert (same == ~gone).all()
+        replaced += gone.sum()
+    assert 40 < replaced < 110
+
+
+def test_shapes_bend_the_linear_value_in_units_of_its_usual_size() -> None:
+    worlds = [Linear(dim=4, arms=6, shift=False, shape=s).rounds(SEED, 50) for s in ("linear", "square", "cosine")]  # type: ignore[arg-type]
+    units = []
+    for line, square, cosine in zip(*worlds, strict=True):
+        u = line.means * 6
+        units += u.tolist()
+        assert square.means.tolist() == pytest.approx((u * u / 9).tolist())
+        assert cosine.means.tolist() == pytest.approx([math.cos(3 * each) for each in u])
+    assert 0.3 < np.std(units) < 2  # 1 on average over theta*
+
+
+def test_tails_are_those_of_students_t() -> None:
+    draws = np.array(
+        [each.rewards[0] - each.means[0] for each in Linear(arms=2, tails=3, noise=2.0).rounds(SEED, 4000)]
+    )
+    z = Stream(SEED, NOISE, 0).normals(4)
+    assert draws[0] == pytest.approx(2.0 * z[0] / math.sqrt((z[1] ** 2 + z[2] ** 2 + z[3] ** 2) / 3))
+    assert np.mean(abs(draws) > 2 * 3.182) == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / 4000))
+
+
+def test_spread_gives_every_arm_noise_of_its_own_size() -> None:
+    phi = Stream(SEED, SPREAD).normals(3)
+    for t, each in enumerate(Linear(dim=3, arms=5, spread=2.0).rounds(SEED, 20)):
+        expected = 0.1 * Stream(SEED, NOISE, t).normals(1)[0] * np.exp(2.0 * each.arms @ phi)
+        assert (each.rewards - each.means).tolist() == pytest.approx(expected.tolist())
+
+
+def test_the_rate_is_that_of_an_arm_with_value_0() -> None:
+    for one, other in zip(Logistic(arms=5).rounds(SEED, 9), Logistic(arms=5, rate=0.01).rounds(SEED, 9), strict=True):
+        odds = [m / (1 - m) for m in one.means]
+        assert other.means.tolist() == pytest.approx([o / 99 / (1 + o / 99) for o in odds])
+
+
+def test_revenue_is_a_purchase_times_an_amount() -> None:
+    world = Revenue(dim=3, arms=4, rate=0.3, value=5.0, sigma=1.0)
+    theta, phi = world.theta(SEED), (2 * Stream(SEED, VALUE).uniforms(3) - 1) / math.sqrt(3)
+    for t, each in enumerate(world.rounds(SEED, 50)):
+        u, z = Stream(SEED, NOISE, t).uniforms(1)[0], Stream(SEED, VALUE, t + 1).normals(1)[0]
+        for x, mean, reward in zip(each.arms, each.means, each.rewards, strict=True):
+            p = 1 / (1 + math.exp(-(x @ theta + math.log(3 / 7))))
+            m = 5.0 * math.exp(x @ phi)
+            assert mean == pytest.approx(p * m)
+            assert reward == pytest.approx(m * math.exp(z - 0.5) if u < p else 0.0)
+
+
+def test_worlds_refuse_what_they_cannot_be() -> None:
+    with pytest.raises(InputError, match=r"tails must be 0 or at least 2.*got 1"):
+        Linear(tails=1)
+    with pytest.raises(InputError, match="shape must be 'linear', 'square' or 'cosine'; got 'round'"):
+        Linear(shape="round")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="rate must be between"):
+        Logistic(rate=1.0)
