@@ -104,7 +104,7 @@ def test_every_promise_of_the_service_has_tests_and_every_such_test_a_promise() 
         for file in files
         for number in re.findall(r"^(?:async )?def test_expectation_(\d\d)_", file.read_text(), re.MULTILINE)
     }
-    assert [int(number) for number, _ in rows] == list(range(1, 26))
+    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
     assert tested == promised
 
 

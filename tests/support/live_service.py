@@ -5,11 +5,13 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import uvicorn
 
-from syndicated.service import create_app
+from syndicated.service import Limits, create_app
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.core.service import Service as Core
 from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
@@ -24,9 +26,10 @@ PATIENT: Options = {"timeout": LONG_SECONDS, "patience": 2 * LONG_SECONDS}
 class Service(uvicorn.Server):
     """The service of a journal, its address and an admin key."""
 
-    def __init__(self, file: Path) -> None:
-        self.app = create_app(SQLite(file), on_start=self._make_key)
-        super().__init__(uvicorn.Config(self.app, http=LimitedHttpProtocol, ws="none", lifespan="on", log_config=None))
+    def __init__(self, file: Path, limits: Limits | None = None) -> None:
+        self.app = create_app(SQLite(file), limits, on_start=self._make_key)
+        protocol = cast(Any, partial(LimitedHttpProtocol, limits=self.app.limits))
+        super().__init__(uvicorn.Config(self.app, http=protocol, ws="none", lifespan="on", log_config=None))
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.key = ""
@@ -44,9 +47,9 @@ class Service(uvicorn.Server):
 
 
 @contextmanager
-def service(file: Path) -> Iterator[Service]:
+def service(file: Path, limits: Limits | None = None) -> Iterator[Service]:
     """A service until the block ends."""
-    server = Service(file)
+    server = Service(file, limits)
     thread = threading.Thread(target=server.live)
     thread.start()
     try:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 class Limits:
     """The limits of a service: the bytes of a body, the requests per second of a key, and the requests that wait.
 
-    With 0 `requests_per_second` a key may send any number of requests.
+    With 0 `requests_per_second` a key may send any number of requests. The headers of a request, and its body, must
+    have come after so many seconds.
     """
 
     body_bytes: int = 16 * 2**20
     requests_per_second: float = 0.0
     waiting_requests: int = 1024
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0

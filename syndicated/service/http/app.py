@@ -61,7 +61,7 @@ class App:
         not_found: ASGIApp = path_not_found,
         on_start: Callable[[Service], Awaitable[None]] | None = None,
     ) -> None:
-        self.service, self.metrics, self._on_start = gate.service, metrics, on_start
+        self.service, self.limits, self.metrics, self._on_start = gate.service, gate.limits, metrics, on_start
         self._run_id, self._request_numbers = secrets.token_hex(6), itertools.count()
         endpoints = [BoundEndpoint(endpoint, gate, metrics) for endpoint in TABLE]
         self._hot = {each.endpoint.path.removeprefix(BANDIT + "/"): each for each in endpoints if each.endpoint.hot}

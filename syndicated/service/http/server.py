@@ -7,6 +7,8 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 import uvloop
@@ -27,7 +29,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=LimitedHttpProtocol,
+                http=cast(Any, partial(LimitedHttpProtocol, limits=app.limits)),
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -1,7 +1,8 @@
-"""uvicorn's HTTP protocol with a limit on headers, and with replies that are sent together.
+"""uvicorn's HTTP protocol with limits on headers and on waiting for callers, and with replies that are sent together.
 
 uvicorn has no limit on headers for its httptools parser (its h11 parser has one, but is slower): without
-this file one connection can fill the memory with a header that never ends. `HttpToolsProtocol` is private to uvicorn,
+this file one connection can fill the memory with a header that never ends. Nor does it close connections that send
+nothing, or half of a request. `HttpToolsProtocol` is private to uvicorn,
 and this file relies on its callbacks, `cycle` and `send_400_response`; so the extra `serve` allows only the minor
 versions of uvicorn that the tests have passed with.
 """
@@ -11,12 +12,20 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from syndicated.service.core.limits import Limits
+
 MAX_HEADER_BYTES = 64 * 2**10  # of the request line and the headers together
 _TOO_LARGE = b"the address and the headers of a request must have at most %d bytes" % MAX_HEADER_BYTES
-_REPLY_431 = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(_TOO_LARGE), _TOO_LARGE)
-)
+_TOO_SLOW = b"the %s of a request must come within %g seconds"
+
+
+def _reply(status: bytes, text: bytes) -> bytes:
+    """A whole reply, after which the connection is closed."""
+    head = b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+    return head % (status, len(text)) + text
+
+
+_REPLY_431 = _reply(b"431 Request Header Fields Too Large", _TOO_LARGE)
 
 
 class BundlingTransport:
@@ -49,11 +58,20 @@ class BundlingTransport:
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """A connection. Everything in a request that is not its body is limited: headers, chunk headers and trailers."""
+    """A connection. Everything in a request that is not its body is limited: headers, chunk headers and trailers.
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
+    While the service waits for the caller a timer runs, one for the headers (from the connection's start, or from the
+    first byte of a later request) and one for the body. A request that comes in one packet needs none. After a reply
+    uvicorn's own timer runs, for as long as that for headers.
+    """
+
+    def __init__(self, *arguments: Any, limits: Limits, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._in_headers = False
+        self.timeout_keep_alive = cast(Any, limits.header_seconds)
+        self._seconds = {b"headers": limits.header_seconds, b"body": limits.body_seconds}
+        self._awaited = b""  # the part of a request that the timer is for
+        self._timer: asyncio.TimerHandle | None = None
+        self._in_headers = self._in_body = False
         self._may_exceed = False  # whether the headers being parsed can be too large: most fit into one small packet
         self._refused = False
         # Bytes outside of a body since the last point at which the parser made progress: the start of a request, the
@@ -63,6 +81,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._bundling = BundlingTransport(transport, self.loop)
         super().connection_made(cast(asyncio.Transport, self._bundling))
+        self._await(b"headers")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._await(b"")
+        super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The caller will send no more. A request that has come completely is still answered.
@@ -82,13 +105,34 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._pending_bytes > MAX_HEADER_BYTES:
             self._refuse()
+        served = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        self._await(b"" if served else b"body" if self._in_body else b"headers")
+
+    def _await(self, part: bytes) -> None:
+        """Let the timer run for this part of a request, or no longer; one that runs for it goes on."""
+        if part == self._awaited:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._awaited = part
+        self._timer = self.loop.call_later(self._seconds[part], self._time_is_up) if part else None
+
+    def _time_is_up(self) -> None:
+        """Close the connection; a request that has begun and has no answer is told why."""
+        part = b"body" if self._in_body else b"headers"
+        if self._in_headers or (self._in_body and not self.cycle.response_started):
+            self.transport.write(_reply(b"408 Request Timeout", _TOO_SLOW % (part, self._seconds[part])))
+        self.transport.close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._time_is_up()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers, self._pending_bytes = True, 0
 
     def on_headers_complete(self) -> None:
-        self._in_headers, self._pending_bytes = False, 0
+        self._in_headers, self._in_body, self._pending_bytes = False, True, 0
         # Headers that came whole in one packet never count as pending, so they are measured here. Adding up their
         # lengths costs a little for each request, and is left out where all of the packet is below the limit.
         if self._may_exceed:
@@ -101,6 +145,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._pending_bytes -= len(body)
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        super().on_message_complete()
 
     def on_chunk_header(self) -> None:
         self._pending_bytes = 0

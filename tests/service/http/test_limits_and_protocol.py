@@ -7,18 +7,20 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
+import uvicorn
 from support.api_service import VECTOR, Api, Clock
 from support.live_service import LONG_SECONDS
 from support.live_service import service as running
+from uvicorn.server import ServerState
 
 from syndicated.service import Limits
 from syndicated.service.http.limits import RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
-from syndicated.service.http.uvicorn_protocol import BundlingTransport
+from syndicated.service.http.uvicorn_protocol import BundlingTransport, LimitedHttpProtocol
 
 
 def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
@@ -144,6 +146,95 @@ def test_what_is_written_to_a_caller_who_has_gone_is_dropped() -> None:
         await asyncio.sleep(0)
 
     asyncio.run(test())
+
+
+class Timers:
+    """An event loop whose timers run when `fire` is called."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def call_later(self, seconds: float, run: Callable[..., Any]) -> asyncio.TimerHandle:
+        self._timers.append(asyncio.TimerHandle(seconds, run, (), self._loop))
+        return self._timers[-1]
+
+    def fire(self) -> list[float]:
+        """Run what waits, and tell how long it was to wait."""
+        due, self._timers = [timer for timer in self._timers if not timer.cancelled()], []
+        for timer in due:
+            timer._run()
+        return [timer.when() for timer in due]
+
+
+class Caller(asyncio.Transport):
+    """The other end of a connection: keeps what the service writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen, self.closed = b"", False
+
+    def writelines(self, parts: Iterable[Any]) -> None:
+        self.seen += b"".join(parts)
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+BEGUN = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n"
+WHOLE = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+HALF_BODY = b"content-length: 10\r\n\r\n{"
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds", "answers"),
+    [
+        ([], 3, []),
+        ([BEGUN], 3, [b"408 the headers of a request must come within 3 seconds"]),
+        ([BEGUN[:9], BEGUN[9:]], 3, [b"408 the headers"]),
+        ([BEGUN + b"KEY" + HALF_BODY], 7, [b"408 the body of a request must come within 7 seconds"]),
+        ([BEGUN + b"KEY", HALF_BODY, b"{"], 7, [b"408 the body"]),
+        ([BEGUN + HALF_BODY], 3, [b"401 "]),  # answered before its body has come
+        ([BEGUN + HALF_BODY, b"123456789"], 3, [b"401 "]),
+        ([WHOLE], 3, [b"200 "]),
+        ([WHOLE, b"\r\n"], 3, [b"200 "]),  # which is no request
+        ([WHOLE, WHOLE + BEGUN], 3, [b"200 ", b"200 ", b"408 the headers"]),
+    ],
+)
+def test_expectation_26_connections_that_send_nothing_or_half_a_request_are_closed(
+    play: Callable[..., None], sent: list[bytes], seconds: float, answers: list[bytes]
+) -> None:
+    async def test(api: Api) -> None:
+        timers, caller = Timers(), Caller()
+        config = uvicorn.Config(api.app, ws="none")
+        protocol = LimitedHttpProtocol(config, ServerState(), {}, cast(Any, timers), limits=api.app.limits)
+        protocol.connection_made(caller)
+        key = f"authorization: {api.client.headers['authorization']}\r\n".encode()
+        for part in sent:
+            protocol.data_received(part.replace(b"KEY", key))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        assert min(timers.fire()) == seconds
+        protocol.connection_lost(None)
+        await asyncio.gather(*protocol.tasks)
+        assert caller.closed
+        assert timers.fire() == []
+        replies = [reply[:4] + reply.partition(b"\r\n\r\n")[2] for reply in caller.seen.split(b"HTTP/1.1 ")[1:]]
+        assert all(reply.startswith(b) for reply, b in zip(replies, answers, strict=True)), replies
+
+    play(test, limits=Limits(header_seconds=3, body_seconds=7))
 
 
 def test_trailers_are_limited(tmp_path: Path) -> None:
