@@ -1,7 +1,8 @@
 """A journal in PostgreSQL, shared by any number of processes."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -22,15 +23,41 @@ DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'syndicated') THEN CREATE SCHEMA syndicated; END IF;
 END $$;
 """
-# A process that hangs in the middle of a batch must not keep the others waiting for ever.
+FIRST_CONNECT_SECONDS, CONNECT_SECONDS = 10, 2  # when it is opened there is nobody who waits for an answer
+ANSWER_SECONDS = 2.5  # after which a server that has not answered counts as away
+# The server gives up a little before its client does, so that the reason is told. And a process that hangs in the
+# middle of a batch is cut off: the others must not wait for it.
 SESSION = """
 SET search_path = syndicated;
 SET synchronous_commit = on;
 SET default_transaction_isolation = 'read committed';
-SET idle_in_transaction_session_timeout = '60s';
-SET statement_timeout = '30s';
-SET default_transaction_read_only = {}
+SET idle_in_transaction_session_timeout = '2s';
+SET default_transaction_read_only = {};
 """
+VIEW = """
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+SET LOCAL idle_in_transaction_session_timeout = '60s'  -- nobody waits for one that reads
+"""
+TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
+NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection on which nothing waits for ever: a server that does not answer in time has lost it."""
+
+    seconds: float | None = ANSWER_SECONDS
+
+    def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        if timeout is not None or self.seconds is None:
+            return super().wait(gen, interval, timeout)
+        begin = time.monotonic()
+        try:
+            return super().wait(gen, interval, self.seconds)
+        except psycopg.OperationalError:
+            if time.monotonic() - begin < self.seconds:
+                raise
+            self.pgconn.finish()  # whatever it would answer later is of no use
+            raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
 
 
 class Postgres(SQL):
@@ -49,8 +76,9 @@ class Postgres(SQL):
         self.read_only = read_only
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
-        self._listener: psycopg.Connection | None = None
+        self._listener: BoundedConnection | None = None
         self._connect()
+        self._address["connect_timeout"] = min(int(self._address["connect_timeout"]), CONNECT_SECONDS)
 
     def append(self, events: Sequence[Event]) -> None:
         if events:
@@ -68,7 +96,7 @@ class Postgres(SQL):
         """The first time, and after a lost connection, it returns at once: something may have been missed."""
         with self._errors(unrelated=True):
             if self._listener is None or self._listener.closed:
-                self._listener = psycopg.connect(**self._address, autocommit=True)
+                self._listener = BoundedConnection.connect(**self._address, autocommit=True)
                 self._listener.execute("LISTEN syndicated")
             else:
                 list(self._listener.notifies(timeout=seconds, stop_after=1))
@@ -81,15 +109,25 @@ class Postgres(SQL):
 
     def _connect(self) -> None:
         with self._errors():
-            self._db = psycopg.connect(**self._address, autocommit=True, prepare_threshold=None)
+            self._db = BoundedConnection.connect(**self._address, autocommit=True, prepare_threshold=None)
             try:
-                self._db.execute(SESSION.format("on" if self.read_only else "off"))
+                self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
             except BaseException:
                 self._db.close()
                 raise
 
-    def _connected(self) -> psycopg.Connection:
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        self._db.seconds = None
+        self._db.execute(NO_TIMEOUTS)
+        try:
+            yield
+        finally:
+            self._db.execute(TIMEOUTS)
+            self._db.seconds = ANSWER_SECONDS
+
+    def _connected(self) -> psycopg.Connection[Any]:
         if self._reconnects and self._db.closed:
             self._connect()
         return self._db
@@ -99,7 +137,7 @@ class Postgres(SQL):
         with self._errors(), self._connected().transaction():
             self._reconnects = False
             try:
-                self._db.execute(LOCK if exclusive else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                self._db.execute(LOCK if exclusive else VIEW)
                 yield
             finally:
                 self._reconnects = True
@@ -107,7 +145,7 @@ class Postgres(SQL):
     def _list_value(self, values: Iterable[Any]) -> list[Any]:
         return list(values)
 
-    def _execute(self, query: str, values: Sequence[Any]) -> psycopg.Cursor:
+    def _execute(self, query: str, values: Sequence[Any]) -> psycopg.Cursor[Any]:
         return self._connected().execute(query.replace("?", "%b"), values, binary=True)
 
     def _tables(self) -> set[str]:
@@ -120,7 +158,7 @@ class Postgres(SQL):
 def _parsed(address: str) -> dict[str, Any]:
     """The parts of an address; an error does not repeat it, because it may hold a password."""
     try:
-        parts: dict[str, Any] = {"connect_timeout": 10, "tcp_user_timeout": 15_000, **conninfo_to_dict(address)}
+        parts: dict[str, Any] = {"connect_timeout": FIRST_CONNECT_SECONDS, **conninfo_to_dict(address)}
     except psycopg.ProgrammingError:
         parts = {"dbname": "@"}
     if "@" in parts.get("dbname", ""):  # a slash in the password ends the host

@@ -3,7 +3,7 @@
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 from syndicated.store._base import CHUNK_EVENTS, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
@@ -152,13 +152,21 @@ class SQL(Store):
 
     def _prepare(self) -> None:
         """Make the tables of a new journal, bring those of an older version up to date, and refuse others."""
-        if not self.read_only:
-            with self._transaction(exclusive=True):
+        if not self.read_only and not self._is_current():
+            with self._patience(), self._transaction(exclusive=True):
                 self._migrate()
         if "meta" not in self._tables() or not (version := self._version()):
             raise StoreError(f"{self.name} must hold a journal; got another database")
         if version != SCHEMA_VERSION:
             raise StoreError(f"{self.name} must have schema {SCHEMA_VERSION}; got {version}")
+
+    def _is_current(self) -> bool:
+        """Whether there is nothing to make or to bring up to date: then opening takes no lock."""
+        return "meta" in self._tables() and self._version() == SCHEMA_VERSION
+
+    def _patience(self) -> AbstractContextManager[None]:
+        """Let statements take long: those that make and migrate tables."""
+        return nullcontext()
 
     def _migrate(self) -> None:
         tables = self._tables()

@@ -322,6 +322,54 @@ def test_a_killed_database_is_answered_by_503_and_the_service_recovers(
     run(test)
 
 
+def test_a_database_that_hangs_is_answered_by_503_and_nothing_waits_for_it(
+    processes: ServiceProcesses, database: Callable[[], str], postgres: Database
+) -> None:
+    async def test() -> None:
+        address = database()
+        callers, port, pid = await called(processes, address)
+        other = free_port()
+        other_pid = await processes.start(address, other)
+        async with callers.calling(4), callers.client(port) as client:
+            await callers.until(20)
+            callers.refused.clear()
+            with postgres.hanging():
+                await callers.refused.wait()
+                await ready(port, 503)
+                assert (await client.get("/v1/bandits")).status_code == 503
+                processes.kill(other_pid, signal.SIGTERM)
+            await ready(port)
+            await callers.until(20)
+        assert set(callers.statuses) <= {200, 503}
+        processes.kill(pid, signal.SIGTERM)
+        check(address, callers)
+
+    run(test)
+
+
+def test_a_replica_that_is_stopped_stops_no_other(processes: ServiceProcesses, database: Callable[[], str]) -> None:
+    """Wherever it is stopped, also while it holds what others wait for."""
+
+    async def test() -> None:
+        address, ports = database(), [free_port() for _ in range(2)]
+        pids = [processes.serve(address, port) for port in ports]
+        await asyncio.gather(*map(ready, ports))
+        callers, stopped = Callers(ports[:1]), Callers(ports[1:])
+        await callers.create()
+        await _all_know(Callers(ports))
+        async with callers.calling(3), stopped.calling(3):
+            for _ in range(3):
+                await callers.until(20)
+                os.kill(pids[1], signal.SIGSTOP)
+                await callers.until(20)
+                os.kill(pids[1], signal.SIGCONT)
+                await stopped.until(5)
+        check(address, callers)
+        assert set(callers.statuses) <= {200, 503}
+
+    run(test)
+
+
 def test_a_full_disk_is_refused_and_loses_nothing(processes: ServiceProcesses, tmp_path: Path) -> None:
     async def test() -> None:
         address = str(tmp_path / "journal.db")

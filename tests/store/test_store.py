@@ -797,7 +797,7 @@ def test_sessions_choose_durability_and_isolation_themselves(database: Callable[
             db.execute(f"ALTER DATABASE {db.info.dbname} SET {setting}")
     store = journals.open(address)
     assert store._rows("SHOW synchronous_commit") == [("on",)]
-    assert store._rows("SHOW idle_in_transaction_session_timeout") == [("1min",)]
+    assert store._rows("SHOW idle_in_transaction_session_timeout") == [("2s",)]
     with store.batch():
         assert store._rows("SHOW transaction_isolation") == [("read committed",)]
 

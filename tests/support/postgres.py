@@ -2,6 +2,8 @@
 
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,24 @@ class Server:
         while self._databases:
             self._run(f"DROP DATABASE {self._databases.pop()} WITH (FORCE)")
 
+    def _family(self) -> list[psutil.Process]:
+        """Every process of the server."""
+        postmaster: Any = self._server.get_postmaster_info().process
+        return [postmaster, *postmaster.children(recursive=True)]
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """In this block the server does nothing: it accepts connections and bytes, and answers none of them."""
+        family = self._family()
+        for process in family:
+            process.suspend()
+        yield
+        for process in family:
+            process.resume()
+
     def kill(self) -> None:
         """End every process of the server with signal 9."""
-        postmaster: Any = self._server.get_postmaster_info().process
-        family = [postmaster, *postmaster.children(recursive=True)]
+        family = self._family()
         for process in family:
             process.kill()
         psutil.wait_procs(family, timeout=600)

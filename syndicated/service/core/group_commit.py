@@ -32,7 +32,7 @@ MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, also if nobody notified
 TICK_SECONDS = 1.0  # between looks at what the clock asks for
-HANG_SECONDS = 10.0  # after which a batch counts as hanging
+HANG_SECONDS = 3.0  # after which a batch counts as hanging
 KEPT_SNAPSHOTS = 20  # of each bandit
 EVENTS_PER_SNAPSHOT = 20_000
 STOPPED = "the service has stopped; another process, or this one started again, will answer"
@@ -188,6 +188,9 @@ class GroupCommit:
             if not self.store_error:
                 log.error("the journal is away: %s", error)
             self.store_error = str(error)
+            # Those that came meanwhile are answered too: a store that hangs has cost them as long as it cost the batch.
+            requests = [*requests, *self._queue]
+            self._queue.clear()
             answers = [Problem(503, "unavailable", str(error)) for _ in requests]
         except BaseException:
             self._resolve(requests, [_stopped() for _ in requests])
