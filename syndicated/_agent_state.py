@@ -8,7 +8,7 @@ is changed.
 import hashlib
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,9 +158,20 @@ def choice_from_json(given: Any) -> Choice:
 
 def _check_spec(player: Player, spec: Any) -> None:
     for part, mine in _spec(player).items():
-        given = spec.get(part) if isinstance(spec, dict) else None
+        given = _completed(part, spec.get(part) if isinstance(spec, dict) else None)
         if json.dumps(given) != json.dumps(mine):
             raise StateError(f"the {part} of a state must be {mine}; got {given}")
+
+
+def _completed(part: str, given: Any) -> Any:
+    """The spec of a policy or tuner, with the defaults of parameters that an older version did not have."""
+    registries: Mapping[str, Mapping[str, type[Any]]] = {"policy": POLICIES, "tuner": TUNERS}
+    if part not in registries or not isinstance(given, dict):
+        return given
+    try:
+        return spec_of(build(registries[part], given))
+    except (InputError, KeyError, TypeError, ValueError):
+        return given
 
 
 def _check_reader(mine: ArmReader | None, given: Any) -> ArmReader | None:

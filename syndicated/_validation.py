@@ -77,6 +77,13 @@ def check_range(what: str, value: object) -> tuple[float, float]:
     return low, high
 
 
+def check_flag(what: str, value: object) -> bool:
+    """The value, if it is True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{what} must be True or False; got {value!r}")
+    return value
+
+
 def shorten(value: object) -> str:
     """A value as text that fits into a one-line message."""
     text = " ".join(repr(value).split())

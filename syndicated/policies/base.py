@@ -8,7 +8,7 @@ import numpy as np
 
 from syndicated._learner import Learner
 from syndicated._models.kernels import columns, take
-from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
+from syndicated._validation import MAX_MAGNITUDE, check_count, check_flag, check_number
 from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -42,8 +42,7 @@ class Policy(Learner):
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
         check_number("sigma", self.sigma, low=0.0, high=MAX_MAGNITUDE)
-        if not isinstance(self.intercept, bool):
-            raise InputError(f"intercept must be True or False; got {self.intercept!r}")
+        check_flag("intercept", self.intercept)
         self.size = self.dim + self.intercept
 
     @property

@@ -27,26 +27,26 @@ def probabilities(logw: Array, beta: float) -> Array:
     return p
 
 
-@compiled("Tuple((i8, f8))(f8[::1], i8, i8, f8, f8)")
-def draw(logw: Array, start: int, end: int, beta: float, u: float) -> tuple[int, float]:
-    """The candidate of the EXP3 at [start, end) that the uniform u falls on, and its probability."""
-    largest = np.max(logw[start:end])
+@compiled("Tuple((i8, f8))(f8[::1], f8, f8)")
+def draw(logw: Array, beta: float, u: float) -> tuple[int, float]:
+    """The candidate that the uniform u falls on, and its probability."""
+    n, largest = len(logw), np.max(logw)
     total = 0.0
-    for k in range(start, end):
+    for k in range(n):
         total += math.exp(logw[k] - largest)
     j, p, below = 0, 0.0, 0.0
-    for j in range(end - start):
-        p = beta / (end - start) + (1.0 - beta) * math.exp(logw[start + j] - largest) / total
+    for j in range(n):
+        p = beta / n + (1.0 - beta) * math.exp(logw[j] - largest) / total
         below += p
         if u < below:
             break
     return j, p
 
 
-@compiled("void(f8[::1], i8, i8, i8, f8)")
-def credit(logw: Array, start: int, end: int, index: int, gain: float) -> None:
-    """log w_i += gain in the EXP3 at [start, end), with its largest log weight brought back to 0."""
-    logw[start + index] += gain
-    largest = np.max(logw[start:end])
-    for k in range(start, end):
+@compiled("void(f8[::1], i8, f8)")
+def credit(logw: Array, index: int, gain: float) -> None:
+    """log w_i += gain, with the largest log weight brought back to 0."""
+    logw[index] += gain
+    largest = np.max(logw)
+    for k in range(len(logw)):
         logw[k] -= largest

@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._compiled import compiled
-from syndicated._validation import check_number
-from syndicated.errors import InputError
+from syndicated._validation import check_flag, check_number
 from syndicated.space import Space
 from syndicated.streams import Stream
+from syndicated.tuners._draws import drawn
 from syndicated.tuners.base import Tuner, check_space
 from syndicated.types import Array, Choice, Ints, Params
 
@@ -67,8 +67,7 @@ class Consensus(Tuner):
         if self.rate is not None:
             check_number("rate", self.rate, low=0.0)
         for name in ("sharing", "baseline"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
+            check_flag(name, getattr(self, name))
         self._axes = self.axes()
         self._ends = np.cumsum([len(axis) for axis in self._axes])
         self._starts = [0, *self._ends[:-1].tolist()]
@@ -94,7 +93,7 @@ class Consensus(Tuner):
         index: tuple[int, ...] = ()
         probability: tuple[float, ...] = ()
         for axis, start, u in zip(self._axes, self._starts, rng.uniforms(len(self._axes)).tolist(), strict=True):
-            i = _draw(p[start : start + len(axis)], u)
+            i = drawn(p[start : start + len(axis)], u)
             params |= axis[i]
             index += (i,)
             probability += (p[start + i],)
@@ -136,16 +135,6 @@ class Consensus(Tuner):
     def _candidate_probabilities(self) -> Array:
         sums = self.gains, self.weights, self.spreads, self.seen
         return probabilities(*sums, self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate)
-
-
-def _draw(p: Sequence[float], u: float) -> int:
-    """The candidate that the uniform u falls on."""
-    below = 0.0
-    for i, own in enumerate(p):
-        below += own
-        if u < below:
-            return i
-    return max(i for i, own in enumerate(p) if own > 0)
 
 
 @compiled("void(f8[::1], f8[::1], f8[:,::1], f8[::1], i8[::1], i8[::1], f8[::1], f8, f8)")

@@ -18,6 +18,7 @@ import numpy as np
 from syndicated._compiled import compiled
 from syndicated._validation import check_number
 from syndicated.streams import Stream
+from syndicated.tuners._draws import drawn
 from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice
 
@@ -55,7 +56,7 @@ class Corral(Adaptive):
 
     def choose(self, rng: Stream) -> Choice:
         q = self.probabilities()[0]
-        i = min(int(np.searchsorted(np.cumsum(q), rng.uniforms(1)[0], side="right")), len(q) - 1)
+        i = drawn(q.tolist(), rng.uniforms(1)[0])
         return Choice(self.points[i], (i,), (float(q[i]),), slot=i)
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from syndicated._validation import shorten
+from syndicated.errors import InputError
 from syndicated.streams import Stream
-from syndicated.tuners._exp3 import credit, draw, probabilities, rate
+from syndicated.tuners._layers import LAYERS
 from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice, Params
 
@@ -26,7 +28,10 @@ class Syndicated(Adaptive):
     """One EXP3 an axis.
 
     `horizon` counts choices: rounds, or epochs for a policy whose choices last an epoch. Without an end in sight,
-    give the horizon that you plan with; nothing breaks after it.
+    give the horizon that you plan with; nothing breaks after it. The model is shared; a choice costs O(Σ n_l).
+
+    `layer` puts another bandit in EXP3's place: "EXP3-IX", "EXP3.S" for a best candidate that changes, or
+    "EXP3-anytime" and "Tsallis-INF", which need no horizon.
 
     >>> from syndicated.space import Space
     >>> tuner = Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0, 10.0]), horizon=1000)
@@ -35,37 +40,40 @@ class Syndicated(Adaptive):
     (2, [0.5, 0.333])
     """
 
-    logw: Array = field(init=False, repr=False)
+    layer: str = "EXP3"
+    logw: Array = field(init=False, repr=False)  # what the layers keep, axis after axis: log weights for EXP3
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        axes = self.axes()
-        ends = np.cumsum([len(axis) for axis in axes]).tolist()
-        self._exp3s = [
-            (axis, end - len(axis), end, rate(len(axis), self.horizon)) for axis, end in zip(axes, ends, strict=True)
-        ]
-        self.logw = np.zeros(sum(len(axis) for axis in axes))
+        if self.layer not in LAYERS:
+            raise InputError(f"layer must be one of {', '.join(LAYERS)}; got {shorten(self.layer)}")
+        self._layers = []
+        end = 0
+        for axis in self.axes():
+            layer = LAYERS[self.layer](len(axis), self.horizon)
+            start, end = end, end + layer.size
+            self._layers.append((axis, layer, slice(start, end)))
+        self.logw = np.zeros(end)
 
     def axes(self) -> list[Sequence[Params]]:
         return [[{name: value} for value in values] for name, values in self.space.axes.items()]
 
     def probabilities(self) -> list[Array]:
-        return [probabilities(self.logw[start:end], beta) for _, start, end, beta in self._exp3s]
+        return [layer.probabilities(self.logw[own]) for _, layer, own in self._layers]
 
     def choose(self, rng: Stream) -> Choice:
         params: dict[str, float] = {}
         index: list[int] = []
         probability: list[float] = []
-        uniforms = rng.uniforms(len(self._exp3s)).tolist()
-        for (axis, start, end, beta), u in zip(self._exp3s, uniforms, strict=True):
-            i, p = draw(self.logw, start, end, beta, u)
+        uniforms = rng.uniforms(len(self._layers)).tolist()
+        for (axis, layer, own), u in zip(self._layers, uniforms, strict=True):
+            i, p = layer.draw(self.logw[own], u)
             params |= axis[i]
             index.append(i)
             probability.append(p)
         return Choice(params, tuple(index), tuple(probability))
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
-        y = share * self.rescale(reward)
-        drawn = zip(self._exp3s, choice.index, choice.probability, strict=True)
-        for (axis, start, end, beta), i, p in drawn:
-            credit(self.logw, start, end, i, beta / len(axis) * y / p)
+        y = self.rescale(reward)
+        for (_, layer, own), i, p in zip(self._layers, choice.index, choice.probability, strict=True):
+            layer.credit(self.logw[own], i, p, y, share)

@@ -117,10 +117,10 @@ def test_the_axes_of_syndicated_are_drawn_independently() -> None:
 def _long_run(logw: Array, beta: float, uniforms: Array, rewards: Array, drawn: Array, gains: Array) -> None:
     n = len(logw)
     for t in range(len(uniforms)):
-        i, p = draw(logw, 0, n, beta, uniforms[t])
+        i, p = draw(logw, beta, uniforms[t])
         gains[t] = beta / n * rewards[t] / p
         drawn[t] = i
-        credit(logw, 0, n, i, gains[t])
+        credit(logw, i, gains[t])
 
 
 def test_ten_million_rounds_neither_overflow_nor_lose_precision() -> None:

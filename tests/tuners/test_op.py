@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from syndicated import OP, Agent, LinUCB, Space
+from syndicated import OP, Agent, InputError, LinUCB, Space
 from syndicated.environments import Linear
 from syndicated.streams import TUNER, Stream
 from syndicated.types import Array, Choice
@@ -97,3 +97,17 @@ def test_an_agent_credits_the_point_it_played() -> None:
     state = agent.tuner.state()
     assert state["S"].tolist() == pytest.approx(S.tolist(), rel=1e-12)
     assert state["F"].tolist() == pytest.approx(F.tolist(), rel=1e-12)
+
+
+def test_the_papers_coin_counts_whole_successes_with_the_reward_as_their_probability() -> None:
+    tuner, n = OP(SPACE, coin=True), 4000
+    for _ in range(n):
+        tuner.learn(Choice({}, (2,)), 0.3)
+    assert tuner.S[2] + tuner.F[2] == n + 2
+    assert tuner.S[2] == int(tuner.S[2])
+    assert abs(tuner.S[2] / n - 0.3) < 4.5 * math.sqrt(0.3 * 0.7 / n)
+
+
+def test_a_coin_that_is_no_flag_is_refused() -> None:
+    with pytest.raises(InputError, match="coin must be True or False; got 1"):
+        OP(SPACE, coin=1)  # type: ignore[arg-type]
