@@ -21,8 +21,9 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated import _special
+from syndicated._models.glm import LOGISTIC, gradient, newton
 from syndicated._models.kernels import dot, extend
-from syndicated._models.logistic import gradient, newton, sigmoid
+from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_count
 from syndicated.policies.base import Policy
 from syndicated.space import Space
@@ -140,7 +141,7 @@ class SGDTS(Policy):
         self.count += 1
         if self.count == self.period:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))
-            newton(self.X, self.y, FIRST_FIT_RIDGE, self.size, self.start, *rest)
+            newton(LOGISTIC, self.X, self.y, FIRST_FIT_RIDGE, self.size, self.start, *rest)
             self.theta = self.start.copy()
 
     @property
@@ -163,7 +164,7 @@ class SGDTS(Policy):
         j = self.epoch
         if j == 1:
             return self.theta, self.theta
-        theta = self.theta - eta0 / j * gradient(self.X, self.y, 0.0, self.theta, self.size)
+        theta = self.theta - eta0 / j * gradient(LOGISTIC, self.X, self.y, 0.0, self.theta, self.size)
         distance = float(np.linalg.norm(theta - self.start))
         if distance > PROJECTION_RADIUS:
             theta = self.start + PROJECTION_RADIUS / distance * (theta - self.start)

@@ -1,6 +1,6 @@
-"""UCB-GLM: optimism about a generalised linear model, here the logistic one.
+"""UCB-GLM: optimism about a generalised linear model.
 
-    theta = argmin Σ [log(1 + e^(x'theta)) - r x'theta] + (ridge/2) |theta|²;   V = lam I + Σ x x'
+    theta = argmin Σ [b(x'theta) - r x'theta] + (ridge/2) |theta|²;   V = lam I + Σ x x'
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ x_a)
 
 The fit is exact at every round. The scores are in the model's linear space, as in the paper.
@@ -15,9 +15,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from syndicated import _special
+from syndicated._models.glm import LINKS, REWARDS, check_link, mean_of, means_of, newton, refit_all
 from syndicated._models.kernels import dot, extend
-from syndicated._models.logistic import newton, refit_all, sigmoid
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated.errors import InputError
 from syndicated.policies._ridge_policy import RidgePolicy
@@ -27,7 +26,9 @@ from syndicated.types import Arms, Array, Ints, Params
 
 @dataclass(kw_only=True, eq=False)
 class UCBGLM(RidgePolicy):
-    """UCB-GLM with exploration rate `alpha` and penalty `lam`, for rewards in [0, 1].
+    """UCB-GLM with exploration rate `alpha` and penalty `lam`.
+
+    `link` is logistic or probit for rewards from 0 to 1, poisson for counts, or identity for any.
 
     `ridge` says what `lam` means in the likelihood: itself ("lam"), or its inverse ("inverse"), which is what
     the paper's experiments ran (scikit-learn's C = lam); in V it is always itself. `boldness` is in units of the
@@ -42,12 +43,12 @@ class UCBGLM(RidgePolicy):
     """
 
     ridge: Literal["lam", "inverse"] = "lam"
+    link: str = "logistic"
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
         "alpha": (0.0, 1e12),
         "lam": (1e-12, 1e12),
         "intercept": (0.0, 1.0),
     }
-    rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     _scaled: ClassVar[bool] = False
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
@@ -60,7 +61,12 @@ class UCBGLM(RidgePolicy):
     def __post_init__(self) -> None:
         if self.ridge not in ("lam", "inverse"):
             raise InputError(f"ridge must be 'lam' or 'inverse'; got {self.ridge!r}")
+        check_link(self.link)
         super().__post_init__()
+
+    @property
+    def rewards(self) -> tuple[float, float]:  # type: ignore[override]
+        return REWARDS[LINKS[self.link]]
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
         params = super().theory(t, given)
@@ -88,10 +94,10 @@ class UCBGLM(RidgePolicy):
 
     def predict(self, arms: Arms, params: Params) -> Array:
         found = self._solutions([params])
-        return np.asarray(_special.expit(dot(self.columns(arms), self._fits(found, [params])[found.rows[0]])))
+        return means_of(LINKS[self.link], dot(self.columns(arms), self._fits(found, [params])[found.rows[0]]))
 
     def expected(self, score: float) -> float:
-        return sigmoid(score)
+        return mean_of(LINKS[self.link], score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         super().learn(x, reward, params)
@@ -102,7 +108,8 @@ class UCBGLM(RidgePolicy):
             self.y = np.concatenate([self.y, np.zeros(more)])
         self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
         fits = self.fits, self.gradients, self.inverses
-        refit_all(self.X[:n], self.y[:n], *self._penalties(self._kept.priors), *fits, self.likelihoods)
+        data = LINKS[self.link], self.X[:n], self.y[:n]
+        refit_all(*data, *self._penalties(self._kept.priors), *fits, self.likelihoods)
 
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         wrong = super().invalid_array(arrays)
@@ -133,5 +140,5 @@ class UCBGLM(RidgePolicy):
         n, m, d = self.model.count, len(priors), self.size
         fits, gradients, inverses = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
         for row, (ridge, free) in enumerate(zip(*self._penalties(priors), strict=True)):
-            newton(self.X[:n], self.y[:n], ridge, free, fits[row], gradients[row], inverses[row])
+            newton(LINKS[self.link], self.X[:n], self.y[:n], ridge, free, fits[row], gradients[row], inverses[row])
         return fits, gradients, inverses

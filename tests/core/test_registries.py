@@ -25,6 +25,7 @@ from syndicated.tuners import TUNERS, Tuner, TwoLayer
 from syndicated.types import ArmRows, Arms, Array, Choice, Decision, Params
 
 ROUNDS = 60
+MAX_AXES = 4  # of a policy with more hyper-parameters, so that its points are not too many
 FOLDERS: dict[str, Mapping[str, Any]] = {
     "policies": POLICIES.built_in,
     "tuners": TUNERS.built_in,
@@ -413,10 +414,16 @@ def test_a_broken_part_fails_its_check(check: Callable[[Any], None]) -> None:
 # Every policy with every tuner.
 
 
+def _candidates(name: str, low: float, high: float) -> list[float]:
+    """Two candidates: 0 and 1 for a switch, the two least for what is counted."""
+    return [low, low + 1] if low >= 1 else [0.0 if name == "intercept" else 0.3, min(1.0, high)]
+
+
 def _agent(policy: type[Policy], tuner: type[Tuner], warmup: int = 0) -> Agent:
     """A small agent; short epochs, so that a policy that has them sees several."""
     short: dict[str, Any] = {"tau": 5} if "tau" in inspect.signature(policy).parameters else {}
-    chosen = checks.on_space(tuner)(Space(**{name: [name != "intercept" and 0.3, 1.0] for name in policy.hyper}))
+    names = list(policy.hyper)[:MAX_AXES]
+    chosen = checks.on_space(tuner)(Space(**{name: _candidates(name, *policy.hyper[name]) for name in names}))
     if warmup and "warmup" in chosen.params():
         chosen = replace(chosen, warmup=warmup)  # type: ignore[call-arg]
     return Agent(policy(dim=3, **short), chosen, seed=1)

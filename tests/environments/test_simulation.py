@@ -96,7 +96,7 @@ def test_arms_come_and_go_when_their_stream_says(fixed: bool) -> None:
 
 
 def test_shapes_bend_the_linear_value_in_units_of_its_usual_size() -> None:
-    worlds = [Linear(dim=4, arms=6, shift=False, shape=s).rounds(SEED, 50) for s in ("linear", "square", "cosine")]  # type: ignore[arg-type]
+    worlds = [Linear(dim=4, arms=6, shift=False, shape=s).rounds(SEED, 50) for s in ("linear", "square", "cosine")]
     units = []
     for line, square, cosine in zip(*worlds, strict=True):
         u = line.means * 6

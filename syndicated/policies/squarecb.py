@@ -1,0 +1,59 @@
+"""SquareCB: arms are drawn with probabilities that fall with their predicted gap to the best.
+
+    p_a = 1/(K + gamma (y_b - y_a)) for every arm but the best, b, which has the rest;   gamma = sqrt(K t)/alpha
+    y_a = x_a' theta,   theta as in LinUCB
+
+Needs predictions only, no confidence sets, and so works with any regression; ours is ridge. A round costs O(K d + d²).
+With alpha² the regression's regret, which alpha(t)² of LinUCB bounds, its regret is O(sqrt(K T) alpha): it grows with
+the number of arms, that of LinUCB does not. The paper's gamma is sqrt(K T) over that root, fixed; here t stands for
+T, as in Vowpal Wabbit. A decision's `propensity` is given the policy's own draw.
+
+Foster and Rakhlin, *Beyond UCB: optimal and efficient contextual bandits with regression oracles*, ICML 2020, after
+Abe and Long, *Associative reinforcement learning using linear probabilistic concepts*, ICML 1999.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from syndicated._models.arm_draws import first_best, preferred, random_arm
+from syndicated._models.kernels import dot
+from syndicated.policies._ridge_policy import RidgePolicy
+from syndicated.space import Space
+from syndicated.streams import Stream
+from syndicated.types import Arms, Array, Params
+
+
+class SquareCB(RidgePolicy):
+    """SquareCB with exploration rate `alpha` and ridge penalty `lam`.
+
+    `boldness` c stands for alpha = c s, with s the noise that the model's errors show.
+
+    >>> SquareCB.probabilities(np.eye(2), np.array([1.0, 0.5]), alpha=0.5, t=2).round(3).tolist()
+    [0.75, 0.25]
+    """
+
+    @property
+    def space(self) -> Space:
+        return Space(boldness=[0.3, 1.0, 3.0])
+
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        columns, found = self.columns(arms), self._solutions(points)
+        u, t, out = rng.uniforms(1)[0], self.model.count + 1, []
+        for row, point in zip(found.rows, points, strict=True):
+            means = dot(columns, found.thetas[row])
+            p = self.probabilities(columns, means, point["alpha"], t)
+            out.append(preferred(means, random_arm(columns, p, u)))
+        return np.stack(out)
+
+    @staticmethod
+    def probabilities(columns: Array, means: Array, alpha: float, t: int) -> Array:
+        """The probability of every arm."""
+        K, best = len(means), first_best(columns, means)
+        p = np.zeros(K)
+        if alpha > 0:
+            p[:] = 1 / (K + math.sqrt(K * t) / alpha * (means[best] - means))
+        p[best] = 0.0
+        p[best] = 1 - p.sum()
+        return p
