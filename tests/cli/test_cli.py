@@ -21,14 +21,17 @@ def test_list_names_everything_registered(capsys: pytest.CaptureFixture[str]) ->
     assert all(name in shown for name in [*POLICIES, *TUNERS, *ENVIRONMENTS])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_run_plays_every_policy_with_every_tuner(policy: str, tmp_path: Path) -> None:
-    world = "Logistic" if policy in ("UCBGLM", "SGDTS") else "Linear"
-    tuners = [option for name in TUNERS for option in ("--tuner", name)]
+EVERY_POLICY = [(policy, ["Consensus"]) for policy in POLICIES]
+
+
+@pytest.mark.parametrize(("policy", "tuners"), [*EVERY_POLICY, ("LinUCB", list(TUNERS))])
+def test_run_plays_every_policy_and_every_tuner(policy: str, tuners: list[str], tmp_path: Path) -> None:
+    world = "Logistic" if POLICIES[policy](dim=3).rewards == (0.0, 1.0) else "Linear"
+    options = [option for name in tuners for option in ("--tuner", name)]
     size = ["--set", "environment.dim=3", "--set", "environment.arms=4", "--out", str(tmp_path)]
     epochs = ["--set", "policy.tau=5"] if policy == "SGDTS" else []
-    assert main(["run", "--policy", policy, "--environment", world, *tuners, *size, *epochs, *SMALL]) == 0
-    assert len((tmp_path / "run.csv").read_text().splitlines()) == 1 + len(TUNERS) * 2 * 60
+    assert main(["run", "--policy", policy, "--environment", world, *options, *size, *epochs, *SMALL]) == 0
+    assert len((tmp_path / "run.csv").read_text().splitlines()) == 1 + len(tuners) * 2 * 60
 
 
 def test_run_prints_the_table_and_writes_table_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,8 +37,7 @@ def played(agent: Agent, rounds: int = 20) -> list[Decision]:
     return decisions
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("tuner", TUNERS)
+@pytest.mark.parametrize(("policy", "tuner"), [(p, "Consensus") for p in POLICIES] + [("LinUCB", t) for t in TUNERS])
 def test_a_loaded_agent_goes_on_and_kept_decisions_teach_it_the_same(policy: str, tuner: str, tmp_path: Path) -> None:
     made = POLICIES[policy](dim=3)
     agent = Agent(made, _tuner(tuner, made.space), seed=5)
