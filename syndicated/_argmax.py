@@ -26,6 +26,13 @@ def best(out: Ints, scores: Array, arms: Array) -> None:
                 out[row] = -1
 
 
+def best_of(scores: Array, arms: Array) -> Ints:
+    """`best` in a new array."""
+    out = np.empty(len(scores), dtype=np.int64)
+    best(out, scores, arms)
+    return out
+
+
 @compiled("i8[::1](f8[::1], f8[::1], i8)")
 def leaders(scores: Array, bonus: Array, count: int) -> Ints:
     """The arm with the largest score less its bonus, then those with the largest scores, the first of equals."""

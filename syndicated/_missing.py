@@ -73,3 +73,15 @@ def first_invalid(X: Array) -> int:
         if not abs(x) <= MAX_MAGNITUDE:
             return place
     return -1
+
+
+@compiled("b1(f8[:, ::1])")
+def repeat_first(X: Array) -> bool:
+    """Copy the first row to all others, if its numbers are finite and not too large; whether they are."""
+    for j in range(X.shape[1]):
+        if not abs(X[0, j]) <= MAX_MAGNITUDE:
+            return False
+    for a in range(1, len(X)):
+        for j in range(X.shape[1]):
+            X[a, j] = X[0, j]
+    return True

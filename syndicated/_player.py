@@ -7,12 +7,12 @@ keeps both in its log, and the evaluation, which plays what a log has played, us
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._argmax import best
+from syndicated._argmax import best_of
 from syndicated._arm_book import ArmBook
 from syndicated._learner import Learner
 from syndicated._missing import ColumnMeans, first_invalid
@@ -20,16 +20,15 @@ from syndicated._sparse import check_rows
 from syndicated._validation import check_arms, check_features, check_numbers
 from syndicated.errors import InputError
 from syndicated.policies import Policy
-from syndicated.policies.base import ArmPolicy
+from syndicated.policies.base import NO_FEATURES, ArmPolicy
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Tuner
 from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints, NamedArms, Params
 
-NO_FEATURES: Array = np.empty((0, 0))
 NO_SCORES: Array = np.empty(0)
-ALL_ROWS, NO_ROWS = slice(None), slice(0)
+NO_ROWS = slice(0)
 # What a policy is asked to score: points with theory filled in; the rows of the choice, of the points that the tuner
-# compares it with, and of the choice without exploration (if the decision is to be explained).
+# compares it with, and of the choice without exploration.
 AskedPoints = tuple[Sequence[Params], int, Ints | slice, int]
 
 
@@ -102,48 +101,69 @@ class Player:
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
 
-    def propose(
-        self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, *, explain: bool = False
-    ) -> Proposal:
+    def decide(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice) -> Decision:
         """The decision of a round, `last` being the choice before it. Changes nothing."""
         arms = self.check(given)
         if round_ < self.warmup:
-            return self._explore(arms, round_)
-        period, goes_on = divmod(round_ - self.warmup, self._period)
-        choice = last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
-        return self.play(arms, round_, choice, explain)
+            return self._explore(arms, round_).decision
+        return self.play(arms, round_, self._choice(round_, last))
 
-    def play(self, arms: Arms | NamedArms, round_: int, choice: Choice, explain: bool = False) -> Proposal:
+    def play(self, arms: Arms | NamedArms, round_: int, choice: Choice) -> Decision:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
-        policy, goes_on = self.policies[choice.slot], (round_ - self.warmup) % self._period > 0
-        if explain:
-            params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
-        else:
-            params, row, rivals, greedy_row = self._points_to_decide(policy, round_, choice)
-        scores, played = self._score(policy, arms, params, round_)
-        arm = int(played[row])
-        if arm < 0:
-            self._refuse(arms, policy, params[row])
-        if choice.candidate_probabilities:
-            choice = _with_agreeing(choice, played[rivals], arm)
-        propensity = 1.0 if goes_on or self._one_point or len(arms) == 1 else _shared_probability(choice)
-        decision = Decision(self.id, round_, arm, self._x(arms, arm), propensity, params[row], choice, _name(arms, arm))
+        policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
+        played = self._best(choice.slot, arms, rivals or (choice.params,), round_)
+        arm = played[choice.index[0] if rivals else 0]
+        return self._decision(arms, round_, choice, policy.theory(round_, choice.params), arm, played)
+
+    def propose(
+        self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, *, explain: bool = False
+    ) -> Proposal:
+        """What `decide` gives, and if it is to be explained, what the other candidates would have played."""
         if not explain:
-            return Proposal(decision)
+            return Proposal(self.decide(given, round_, last))
+        arms = self.check(given)
+        if round_ < self.warmup:
+            return self._explore(arms, round_)
+        choice, goes_on = self._choice(round_, last), (round_ - self.warmup) % self._period > 0
+        policy = self.policies[choice.slot]
+        params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
+        scores, played = self._score(choice.slot, arms, params, round_)
+        decision = self._decision(arms, round_, choice, params[row], int(played[row]), played[rivals].tolist())
         mine, bonus = scores[row], scores[row] - scores[greedy_row]
         if goes_on:
-            return Proposal(decision, [arm], [1.0], mine, bonus)
+            return Proposal(decision, [decision.place], [1.0], mine, bonus)
         known = choice.candidate_probabilities if len(choice.index) == 1 else ()
         likely = known or self._probabilities()
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
         return Proposal(decision, would.tolist(), likely, mine, bonus)
 
+    def _choice(self, round_: int, last: Choice) -> Choice:
+        """The choice of a round after the warm-up: a new one at the start of a period."""
+        period, goes_on = divmod(round_ - self.warmup, self._period)
+        return last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
+
+    def _decision(
+        self, arms: Arms | NamedArms, round_: int, choice: Choice, params: Params, arm: int, rivals: list[int]
+    ) -> Decision:
+        """The decision to play an arm, the rivals of whose choice play these."""
+        if arm < 0:
+            self._refuse(arms, self.policies[choice.slot], params)
+        shared = None
+        if choice.candidate_probabilities and len(rivals) > 1:
+            choice, shared = _with_agreeing(choice, rivals, arm)
+        certain = self._one_point or len(arms) == 1 or (round_ - self.warmup) % self._period > 0
+        x, name, propensity = self._x(arms, arm), _name(arms, arm), 1.0 if certain else shared
+        return Decision(self.id, round_, arm, x, propensity, params, choice, name)
+
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision. The caller makes sure that it is this player's, and has not been learned."""
         self._prepared = self._point_probabilities = None
         choice = decision.choice
-        for slot in range(len(self.policies)) if choice is None else [choice.slot]:
-            self._teach(slot, decision, reward)
+        if choice is None:
+            for slot in range(len(self.policies)):
+                self._teach(slot, decision, reward)
+        else:
+            self._teach(choice.slot, decision, reward)
         if decision.name is not None and decision.x.ndim == 1:
             self.means.learn(decision.x)
         if choice is not None:
@@ -199,13 +219,6 @@ class Player:
         else:
             policy.learn_arm(self.books[slot].give(decision.name), decision.x, reward, decision.params)
 
-    def _points_to_decide(self, policy: Policy, round_: int, choice: Choice) -> AskedPoints:
-        """The tuner's rivals to a choice, or the choice alone."""
-        rivals = self.tuner.rivals(choice)
-        if rivals:
-            return [policy.theory(round_, point) for point in rivals], choice.index[0], ALL_ROWS, -1
-        return [policy.theory(round_, choice.params)], 0, NO_ROWS, -1
-
     def _points_to_explain(self, policy: Policy, round_: int, choice: Choice, goes_on: bool) -> AskedPoints:
         """All points that could have been drawn, each also without exploration; of several copies the own one's."""
         if len(self.policies) > 1 or (goes_on and not choice.candidate_probabilities):
@@ -242,37 +255,38 @@ class Player:
         return [points] if self.tuner.slots == 1 else [(point,) for point in points]
 
     def _arms_of_points(self, arms: Arms | NamedArms, round_: int) -> Ints:
-        arms_of_copies = []
-        for policy, points in zip(self.policies, self._points_of_copies(), strict=True):
-            params = [policy.theory(round_, point) for point in points]
-            _, played = self._score(policy, arms, params, round_)
-            if played.min() < 0:
-                self._refuse(arms, policy, params[int(played.argmin())])
-            arms_of_copies.append(played)
-        return np.concatenate(arms_of_copies)
+        arms_of_copies: list[int] = []
+        for slot, points in enumerate(self._points_of_copies()):
+            played, policy = self._best(slot, arms, points, round_), self.policies[slot]
+            if min(played) < 0:
+                self._refuse(arms, policy, policy.theory(round_, points[played.index(-1)]))
+            arms_of_copies += played
+        return np.array(arms_of_copies, dtype=np.int64)
 
-    def _score(
-        self, policy: Policy, arms: Arms | NamedArms, params: Sequence[Params], round_: int
-    ) -> tuple[Array, Ints]:
-        """The scores of all arms for each point, and the arm that each plays; -1 if there is none to be played.
+    def _best(self, slot: int, arms: Arms | NamedArms, points: Sequence[Params], round_: int) -> list[int]:
+        """The arm that each point plays with this copy of the policy; -1 if there is none to be played."""
+        return self.policies[slot].best(self._rows_for(slot, arms), points, round_, self._stream(round_))
 
-        This is the only place that asks a policy for scores. One draw serves all points and all rounds of a period.
-        """
-        period = max(0, round_ - self.warmup) // self._period  # the address of its draws
-        stream = Stream(self.seed, POLICY, period)
+    def _score(self, slot: int, arms: Arms | NamedArms, params: Sequence[Params], round_: int) -> tuple[Array, Ints]:
+        """The scores of all arms for each point, and the arm that each plays; -1 if there is none to be played."""
+        scores = self.policies[slot].scores(self._rows_for(slot, arms), params, self._stream(round_))
+        return scores, best_of(scores, self._features(arms))
+
+    def _stream(self, round_: int) -> Stream:
+        """What the policy draws from in a round. One draw serves all points and all rounds of a period."""
+        return Stream(self.seed, POLICY, max(0, round_ - self.warmup) // self._period)
+
+    def _rows_for(self, slot: int, arms: Arms | NamedArms) -> Any:
+        """Arms as a policy takes them: those with ids come with the numbers of their models, if it has any."""
         if not isinstance(arms, NamedArms):
-            scores = policy.scores(arms, params, stream)
-        elif isinstance(policy, ArmPolicy):
-            numbers = self.books[self.policies.index(policy)].find(arms.ids)
-            scores = policy.scores(ArmRows(arms.x, numbers), params, stream)
-        else:
-            scores = policy.scores(arms.x, params, stream)
-        played = np.empty(len(scores), dtype=np.int64)
-        best(played, scores, self._features(arms))
-        return scores, played
+            return arms
+        keeps_models = isinstance(self.policies[slot], ArmPolicy)
+        return ArmRows(arms.x, self.books[slot].find(arms.ids)) if keeps_models else arms.x
 
     def _check_named(self, arms: NamedArms) -> NamedArms:
         """Arms with ids, their missing numbers filled in; rows of any width for a policy that grows with them."""
+        if arms.complete:
+            return arms
         policy, X = self.policies[0], arms.x
         X = check_arms(X, X.shape[-1]) if isinstance(policy, ArmPolicy) else self.check_table(X)
         if len(X) != len(arms.ids):
@@ -280,7 +294,7 @@ class Player:
         if X.ndim == 2 and first_invalid(X) >= 0:
             X = self.means.fill(X)
             check_features(X)
-        return arms if X is arms.x else NamedArms(arms.ids, X)
+        return NamedArms(arms.ids, X, X.ndim == 2)
 
     def _features(self, arms: Arms | NamedArms) -> Array:
         """Features that may be invalid: those of a table, which the scores will show. All others were checked."""
@@ -310,18 +324,12 @@ def _name(arms: Arms | NamedArms, arm: int) -> ArmId | None:
     return arms.ids[arm] if isinstance(arms, NamedArms) else None
 
 
-def _with_agreeing(choice: Choice, rivals: Ints, arm: int) -> Choice:
-    """The choice, with the rivals that play the same arm if there are several."""
-    if len(rivals) < 2:
-        return choice
-    agreeing = tuple((rivals == arm).nonzero()[0].tolist())
-    return Choice(
-        choice.params, choice.index, choice.probability, choice.slot, choice.candidate_probabilities, agreeing
-    )
-
-
-def _shared_probability(choice: Choice) -> float | None:
-    """The probability of the arm that a choice plays, if all points were asked: on one axis they are the candidates."""
-    if choice.agreeing and len(choice.index) == 1:
-        return min(1.0, sum([choice.candidate_probabilities[j] for j in choice.agreeing]))
-    return None
+def _with_agreeing(choice: Choice, rivals: list[int], arm: int) -> tuple[Choice, float | None]:
+    """The choice with the rivals that play the same arm, and the arm's probability if on one axis they are all."""
+    p, agreeing, shared = choice.candidate_probabilities, [], 0.0
+    for j, played in enumerate(rivals):
+        if played == arm:
+            agreeing.append(j)
+            shared += p[j]
+    joined = Choice(choice.params, choice.index, choice.probability, choice.slot, p, tuple(agreeing))
+    return joined, min(1.0, shared) if len(choice.index) == 1 else None

@@ -167,7 +167,7 @@ class Agent:
             given = context if arms is None else arms
         else:
             raise InputError("a context needs an agent that was made by Agent.for_arms; this one takes rows")
-        decision = self.player.propose(given, self.round, self.choice).decision
+        decision = self.player.decide(given, self.round, self.choice)
         self._open.add(self.round)
         self.advance(decision.choice)
         return decision

@@ -102,8 +102,13 @@ class Stream:
         fill(out, places.ravel(), self._seed, self._purpose, self._round, self._block)
         return out.reshape(places.shape)
 
+    def skip(self, n: int) -> tuple[Any, Any, Any, Any]:
+        """The address of the next n draws, (seed, purpose, round, block), for compiled code that makes them itself."""
+        block = self._block
+        self._block += (n + 3) // 4
+        return self._seed, self._purpose, self._round, block
+
     def _fill(self, fill: Callable[[Array, Any, Any, Any, Any], None], n: int) -> Array:
         out = np.empty(n)
-        fill(out, self._seed, self._purpose, self._round, self._block)
-        self._block += (n + 3) // 4
+        fill(out, *self.skip(n))
         return out

@@ -3,8 +3,8 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,25 @@ Arms = npt.NDArray[Any]
 Params = Mapping[str, float]
 ArmId = str | int
 
+T = TypeVar("T")
+
+
+def direct_init(cls: type[T]) -> type[T]:
+    """Give a frozen dataclass with slots an `__init__` that fills them directly, in half the time of its own.
+
+    Its own looks up every slot by name, to get around what makes it frozen. A round makes several of them.
+    """
+    own = fields(cls)  # type: ignore[arg-type]
+    names: dict[str, Any] = {f"set_{each.name}": getattr(cls, each.name).__set__ for each in own}
+    names |= {f"default_{each.name}": each.default for each in own}
+    given = [each.name + ("" if each.default is MISSING else f"=default_{each.name}") for each in own]
+    body = "; ".join(f"set_{each.name}(self, {each.name})" for each in own)
+    exec(f"def __init__(self, {', '.join(given)}): {body}", names)
+    names["__init__"].__annotations__ = cls.__init__.__annotations__
+    cls.__init__ = names["__init__"]  # type: ignore[method-assign]
+    return cls
+
+
 # The keys of a choice in states and in JSON, which stay as they are, and the fields that they stand for.
 CHOICE_KEYS = {
     "params": "params",
@@ -30,6 +49,7 @@ CHOICE_KEYS = {
 }
 
 
+@direct_init
 @dataclass(frozen=True, slots=True, eq=False)
 class ArmRows:
     """Arms with models of their own: a row of features for each, and the number of its model; -1 if it has none yet."""
@@ -41,17 +61,23 @@ class ArmRows:
         return len(self.numbers)
 
 
+@direct_init
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedArms:
-    """Arms that are known by their ids: a row of features for each, in which NaN stands for a missing number."""
+    """Arms that are known by their ids: a row of features for each, in which NaN stands for a missing number.
+
+    Rows that are `complete` are known to be valid, and no number is missing.
+    """
 
     ids: tuple[ArmId, ...]
     x: Array
+    complete: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a tuner drew: hyper-parameters, the index and probability drawn on each axis, the policy's slot.
@@ -78,6 +104,7 @@ class Choice:
         return {key: getattr(self, name) for key, name in CHOICE_KEYS.items()}
 
 
+@direct_init
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """One decision, with everything that its reward needs whenever it comes.

@@ -15,8 +15,10 @@ import math
 
 import numpy as np
 
+from syndicated._argmax import best
 from syndicated._compiled import compiled
 from syndicated._models.logistic import logistic_gain, sigmoid
+from syndicated.streams import Word, fill_uniforms
 from syndicated.types import Array, Ints
 
 MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far out as this
@@ -173,6 +175,39 @@ def ucb_scores_of_arms(
     return unknown
 
 
+@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})")
+def best_of_arms(
+    out: Ints,
+    X: Array,
+    numbers: Ints,
+    boldness: Array,
+    look_again: float,
+    is_logistic: bool,
+    seed: Word,
+    purpose: Word,
+    round_: Word,
+    block: Word,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+) -> None:
+    """The arm with the largest score for every point, with uniforms for ties if several arms were never played."""
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    scores = np.empty((len(boldness), len(numbers)))
+    if ucb_scores_of_arms(scores, X, numbers, boldness, np.empty(0), look_again, is_logistic, *model) > 1:
+        ties = np.empty(len(numbers))
+        fill_uniforms(ties, seed, purpose, round_, block)
+        ucb_scores_of_arms(scores, X, numbers, boldness, ties, look_again, is_logistic, *model)
+    best(out, scores, np.empty((0, 0)))
+
+
 @compiled(f"void(f8[::1], f8[:,::1], {SCALE}, f8[:,::1], f8[::1])")
 def along(out: Array, X: Array, center: Array, weight: Array, P: Array, direction: Array) -> None:
     """z'direction / sqrt(z'P z) of every row."""
@@ -304,3 +339,35 @@ def learn_row(
         if turn == 0:
             sums[ERRORS] += error
             sums[JUDGED] += 1.0
+
+
+@compiled(f"i8(i8, f8[::1], f8, b1, f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})")
+def learn_reward(
+    k: int,
+    x: Array,
+    reward: float,
+    is_logistic: bool,
+    columns: Array,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+    rows: Array,
+    rewards: Array,
+    sites: Array,
+    next_visit: Ints,
+) -> int:
+    """A reward of arm k as it came: into the models, and into what was seen of rows; gives how many there were."""
+    if sums[ROWS] == 0.0 and sums[CENTRED] > 0.0:
+        sums[ORIGIN] = reward
+    reward -= sums[ORIGIN]
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit)
+    observe(x, reward, columns, weight, sums)
+    return int(sums[ROWS])

@@ -22,12 +22,14 @@ from syndicated._models.arm_kernels import (
     ROWS,
     along,
     beliefs,
+    best_of_arms,
+    learn_reward,
     learn_row,
     level_of,
-    observe,
     ucb_scores_of_arms,
     unit_of,
 )
+from syndicated.streams import Stream
 from syndicated.types import ArmRows, Array, Ints
 
 EARLY_ROWS = 64  # that are kept, and learned anew whenever the scales of features change
@@ -131,9 +133,18 @@ class ArmModels(Learner):
         If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
         """
         out = np.empty((len(boldness), len(arms)))
-        look_again = (LOOK_AGAIN if self.varying else LOOK_AGAIN_ALIKE) if guarded else 0.0
-        given = arms.x, arms.numbers, boldness, ties, look_again, self.logistic
+        given = arms.x, arms.numbers, boldness, ties, self._look_again(guarded), self.logistic
         return out, ucb_scores_of_arms(out, *given, *self._scale_for(arms), *self._model)
+
+    def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool) -> list[int]:
+        """The arm with the largest of `ucb_scores` for every boldness. Arms never played are in a random order."""
+        played = np.empty(len(boldness), dtype=np.int64)
+        asked = boldness, self._look_again(guarded), self.logistic, *rng.skip(len(arms))
+        best_of_arms(played, arms.x, arms.numbers, *asked, *self._scale_for(arms), *self._model)
+        return played.tolist()
+
+    def _look_again(self, guarded: bool) -> float:
+        return (LOOK_AGAIN if self.varying else LOOK_AGAIN_ALIKE) if guarded else 0.0
 
     def draw(self, rows: ArmRows, normals: Array) -> Array:
         """One draw of the shared model's parameters, seen along every row: standard normals, alike where rows are."""
@@ -147,18 +158,15 @@ class ArmModels(Learner):
         return out
 
     def learn(self, number: int, x: Array, reward: float) -> None:
-        self._make_room(number, len(x))
-        count = self.count
-        if count == 0 and self.sums[CENTRED]:
-            self.sums[ORIGIN] = reward
-        reward -= float(self.sums[ORIGIN])
-        if count < EARLY_ROWS:
-            self.early_rows[count, : len(x)] = x
-            self.early_rewards[count], self.early_arms[count] = reward, number + 1
-        self._learn(number, x, reward)
-        observe(x, reward, self.columns, self.weight, self.sums)
-        if count + 1 >= self.refresh_at:
-            self.refresh_at = math.ceil(REFRESH_GROWTH * (count + 1))
+        if number >= len(self.plays) or len(x) > len(self.center):
+            self._make_room(number, len(x))
+        scale = self.columns, self.center, self.weight
+        count = learn_reward(number, x, reward, self.logistic, *scale, *self._model, *self._ring)
+        if count <= EARLY_ROWS:
+            self.early_rows[count - 1, : len(x)] = x
+            self.early_rewards[count - 1], self.early_arms[count - 1] = reward - self.sums[ORIGIN], number + 1
+        if count >= self.refresh_at:
+            self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()
 
     def retire(self, number: int) -> None:
@@ -193,8 +201,7 @@ class ArmModels(Learner):
         return self.center, np.divide(1.0, size, where=size > 0, out=np.zeros(len(size)))
 
     def _learn(self, number: int, x: Array, reward: float) -> None:
-        ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
-        learn_row(number, x, reward, self.logistic, self.center, self.weight, *(*self._model, *ring))
+        learn_row(number, x, reward, self.logistic, self.center, self.weight, *self._model, *self._ring)
 
     def _set_priors(self) -> None:
         """The variances of the own and of the shared parameters before anything is known."""
@@ -208,12 +215,11 @@ class ArmModels(Learner):
         """The arrays that kernels take, at hand until one of them is replaced."""
         common = self.common, self.common_covariance, self._common_prior
         self._model: tuple[Any, ...] = self.own, self.covariances, self.plays, self.sums, self._prior, *common
+        self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
 
     def _make_room(self, number: int, width: int) -> None:
         """Have a place for this arm, and for rows of this width."""
         K, d = len(self.plays), len(self.center)
-        if number < K and width <= d:
-            return
         old = {name: getattr(self, name) for name in self._shapes(0, 0)}
         K, d = max(K, 4 * (number + 4) // 3) if number >= K else K, max(d, width)
         for name, (shape, kind) in self._shapes(K, d).items():

@@ -46,6 +46,16 @@ def arms_are_known_by_their_numbers(make: MakeArmPolicy) -> None:
     holds((turned == scores[[2, 0, 1]]).all(), "the score of an arm depends on its place")
 
 
+def best_arms_with_models_are_those_with_the_largest_scores(make: MakeArmPolicy) -> None:
+    for policy in (make(dim=DIM, intercept=True), _taught(make)):
+        points, rows = policy.space.points, np.tile(_x(7), (5, 1))
+        arms = ArmRows(rows, np.array([2, -1, 0, -1, 1]))
+        filled = [policy.theory(9, point) for point in points]
+        largest = policy.scores(arms, filled, Stream(2, POLICY, 0)).argmax(axis=1).tolist()
+        played = policy.best(arms, points, 9, Stream(2, POLICY, 0))
+        holds(played == largest, f"the best arms are {played}; those with the largest scores are {largest}")
+
+
 def an_arm_with_better_rewards_is_believed_better(make: MakeArmPolicy) -> None:
     policy = _taught(make)
     if policy.params().get("models") != "shared":

@@ -77,6 +77,20 @@ def order_of_arms_does_not_matter(make: MakePolicy) -> None:
         holds((permuted == scores[:, order]).all(), "the score of an arm depends on its place")
 
 
+def best_arms_are_those_with_the_largest_scores(make: MakePolicy) -> None:
+    """For points in natural units too, which a policy may have a compiled call for."""
+    for policy in _taught(make):
+        points, X = policy.space.points, _arms(7, 23)
+        for given in (tuple(_points(policy)), points):
+            if given is points:
+                policy.prepare(points)
+                _teach(policy)
+            filled, rng = [policy.theory(9, point) for point in given], Stream(1, POLICY, 0)
+            largest = policy.scores(X, filled, Stream(1, POLICY, 0)).argmax(axis=1).tolist()
+            played = policy.best(X, given, 9, rng)
+            holds(played == largest, f"the best arms are {played}; those with the largest scores are {largest}")
+
+
 def scores_are_pure(make: MakePolicy) -> None:
     for policy in _taught(make):
         X, before = _arms(7, 5), state_of(policy)

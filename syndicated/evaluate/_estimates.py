@@ -171,7 +171,7 @@ def accept(player: Player, proposal: Proposal, arms: Array | NamedArms, place: i
     while decision.place != place:
         choice = player.tuner.choose(draws)
         if proposal.played[points.index(choice.params)] == place:
-            decision = player.play(arms, decision.round, choice).decision
+            decision = player.play(arms, decision.round, choice)
     return decision
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from syndicated._missing import repeat_first
 from syndicated._validation import shorten
 from syndicated.errors import InputError, StateError
 from syndicated.features._arm import ArmFields, InlineArm, PreparedArm
@@ -71,6 +72,13 @@ class Fields(Encoder):
     def prepare_all(self, arms: Sequence[ArmFields]) -> list[PreparedArm]:
         prepared: list[PreparedArm] = self._learning(super().prepare_all, arms)
         return prepared
+
+    def plain_rows(self, context: Context, count: int) -> Array | None:
+        if not self._context_is_row:
+            return None
+        self._check_cells(count)
+        table = np.empty((count, self.dim))
+        return table if self._sides[0].pack(context, table) and repeat_first(table) else None
 
     def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
         row: Array | None = self._sides[0].plain(context) if self._context_is_row else None

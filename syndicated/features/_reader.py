@@ -54,6 +54,9 @@ class ArmReader:
                 return self._read_described(context, arms)
             self._ids = _different(arms)
             self._bare = list(arms)
+        rows = self.encoder.plain_rows(context, len(self._ids))
+        if rows is not None:
+            return NamedArms(self._ids, rows, True)
         return NamedArms(self._ids, self.encoder.rows(context, self._ids))
 
     def _read_described(self, context: Any, arms: list[Any]) -> NamedArms:

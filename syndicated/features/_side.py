@@ -33,6 +33,7 @@ class Side:
             None  # the names, if all fields are numbers, and the places of their columns
         )
         self._places = b""
+        self._packer = struct.Struct("")  # of these numbers
         self.grows = given == LEARNED or isinstance(given, list)
         if isinstance(given, dict):
             self._take_schema(given)
@@ -75,6 +76,20 @@ class Side:
             return None
         numbers = pack_plain(given)
         return numbers if numbers is not None and 8 * len(numbers) == len(self.vector) else None
+
+    def pack(self, given: Any, table: Array) -> bool:
+        """Write a list or an object into the first row of a table, if it has nothing but numbers; whether it has."""
+        if type(given) is dict:
+            if tuple(given) != self._plain:
+                return False
+            given = given.values()
+        elif type(given) is not list or not self.vector:
+            return False
+        try:
+            self._packer.pack_into(table.data, 0, *given)
+        except (struct.error, OverflowError, TypeError, ValueError):
+            return False
+        return True
 
     @property
     def plain_places(self) -> bytes:
@@ -127,12 +142,15 @@ class Side:
 
     def _take_vector(self, size: int) -> None:
         self.vector = struct.pack(f"{size}Q", *[self.columns.of(self.name, j) for j in range(size)])
+        self._packer = struct.Struct(f"{size}d")
 
     def _note(self) -> None:
         """Keep what makes objects of numbers fast to read."""
         columns = [getattr(field, "column", None) for field in self.fields.values()]
         self._plain = None if None in columns else tuple(self.fields)
         self._places = b"" if self._plain is None else struct.pack(f"{len(columns)}Q", *columns)
+        if not self.vector:
+            self._packer = struct.Struct(f"{len(columns)}d")
 
     def forget_after(self, count: int) -> None:
         """Drop the fields that came after the first ones, and a vector that has no columns."""

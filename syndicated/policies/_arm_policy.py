@@ -52,6 +52,7 @@ class ArmModelPolicy(ArmPolicy):
         hybrid = self.models == "hybrid"
         self.logistic = ArmModels(self.dim, True, hybrid, self.variance or LOGISTIC_VARIANCE, self.intercept)
         self.linear = ArmModels(self.dim, False, hybrid, self.variance or LINEAR_VARIANCE, self.intercept)
+        self._last: tuple[Sequence[Params], bool, Array] = (), False, np.empty(0)
         self.prepare([])
 
     @property
@@ -87,10 +88,11 @@ class ArmModelPolicy(ArmPolicy):
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         number = 0 if self.models == "shared" else number
-        if self.is_logistic and self.link == "auto" and reward not in (0.0, 1.0):
+        logistic = self.is_logistic
+        if logistic and self.link == "auto" and reward not in (0.0, 1.0):
             self.fractions += 1
-            self.logistic = self.logistic.fresh()
-        if self.is_logistic:
+            self.logistic, logistic = self.logistic.fresh(), False
+        if logistic:
             self.logistic.learn(number, x, reward)
         if self.link != "logistic":
             self.linear.learn(number, x, reward)
@@ -103,6 +105,14 @@ class ArmModelPolicy(ArmPolicy):
     def _boldness(self, points: Sequence[Params]) -> Array:
         """The boldness of every point, in standard deviations."""
         return np.array([point["boldness"] for point in points]) * (LOGIT_UNIT if self.is_logistic else 1.0)
+
+    def _boldness_of(self, points: Sequence[Params]) -> Array:
+        """`_boldness` after theory; at hand if the same tuple of points comes again, with the same link."""
+        given, link, boldness = self._last
+        if given is not points or link != self.is_logistic:
+            boldness = self._boldness([self.theory(0, point) for point in points])
+            self._last = points if isinstance(points, tuple) else (), self.is_logistic, boldness
+        return boldness
 
     def _rows(self, arms: Arms | ArmRows) -> ArmRows:
         if isinstance(arms, ArmRows) and self.models != "shared":

@@ -11,6 +11,7 @@ models; the logistic models are ours.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,3 +41,8 @@ class ArmUCB(ArmModelPolicy):
         if named and unknown > 1:
             scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), guarded)
         return scores
+
+    def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
+        if not isinstance(arms, ArmRows):
+            return super().best(arms, points, t, rng)
+        return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, self.models != "shared")

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from syndicated._argmax import best_of
 from syndicated._learner import Learner
 from syndicated._models.kernels import columns, take
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_flag, check_number
@@ -13,6 +14,8 @@ from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Params
+
+NO_FEATURES: Array = np.empty((0, 0))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,6 +41,11 @@ class Policy(Learner):
     scale_free: ClassVar[bool] = False
     sparse: ClassVar[bool] = False
     rewards: ClassVar[tuple[float, float]] = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
+
+    def __init_subclass__(cls) -> None:
+        """A subclass with scores or a theory of its own does not inherit a `best` that knows nothing of them."""
+        if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best" not in vars(cls):
+            cls.best = Policy.best  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
@@ -82,6 +90,16 @@ class Policy(Learner):
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         """K arms and n points -> (n, K) scores. Pure; one random draw serves all points."""
         raise NotImplementedError
+
+    def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
+        """The arm that each point plays at round t: the first with its largest score; -1 if scores are not finite.
+
+        A policy may offer one compiled call in place of `theory`, `scores` and argmax. It must give the same arms.
+        """
+        scores = self.scores(arms, [self.theory(t, point) for point in points], rng)
+        # Features of a table may be invalid, which the scores show. All others were checked.
+        may_be_invalid = NO_FEATURES if isinstance(arms, ArmRows) or arms.ndim != 2 else arms
+        return [int(arm) for arm in best_of(scores, may_be_invalid)]
 
     def predict(self, arms: Arms, params: Params) -> Array:
         """(K,) expected rewards, no exploration."""

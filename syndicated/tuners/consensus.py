@@ -27,14 +27,15 @@ import numpy.typing as npt
 from syndicated._compiled import compiled
 from syndicated._validation import check_flag, check_number
 from syndicated.space import Space
-from syndicated.streams import Stream
-from syndicated.tuners._draws import drawn
+from syndicated.streams import Stream, Word, fill_uniforms
 from syndicated.tuners.base import Tuner, check_space
 from syndicated.types import Array, Choice, Ints, Params
 
 MAX_JOINT_POINTS = 64  # up to which the points are weighed against each other one by one
 IX = 0.02  # added to q: a little bias for credits that cannot explode
 CAUTION = 10.0  # the largest squared credits that V counts with from the start
+SUMS = "f8[::1], f8[::1], f8[:,::1], f8[::1]"  # gains, weights, spreads, seen
+HOW = "i8[::1], f8, b1, f8"  # ends, floor, baseline, rate
 
 
 @dataclass(eq=False)
@@ -68,12 +69,13 @@ class Consensus(Tuner):
             check_number("rate", self.rate, low=0.0)
         for name in ("sharing", "baseline"):
             check_flag(name, getattr(self, name))
-        self._axes = self.axes()
+        self._axes, self._points = self.axes(), self.points
         self._ends = np.cumsum([len(axis) for axis in self._axes])
         self._starts = [0, *self._ends[:-1].tolist()]
         self.gains, self.weights = np.zeros(self._ends[-1]), np.zeros(self._ends[-1])
         self.spreads = np.zeros((len(self._axes), 4))
         self.seen = np.array([0.0, 0.0, math.inf, -math.inf, 0.0])
+        self._p, self._drawn = np.empty(len(self.gains)), np.empty(len(self._axes), dtype=np.int64)
 
     @property
     def points(self) -> tuple[Params, ...]:
@@ -88,16 +90,16 @@ class Consensus(Tuner):
         return np.split(self._candidate_probabilities(), self._ends[:-1])
 
     def choose(self, rng: Stream) -> Choice:
-        p = tuple(self._candidate_probabilities().tolist())
+        i = draw(self._p, self._drawn, *self._sums, *self._how, *rng.skip(len(self._axes)))
+        p = tuple(self._p.tolist())
+        if len(self._axes) == 1:
+            return Choice(self._points[i], (i,), (p[i],), 0, p)
         params: dict[str, float] = {}
-        index: tuple[int, ...] = ()
-        probability: tuple[float, ...] = ()
-        for axis, start, u in zip(self._axes, self._starts, rng.uniforms(len(self._axes)).tolist(), strict=True):
-            i = drawn(p[start : start + len(axis)], u)
+        index = tuple(self._drawn.tolist())
+        for axis, i in zip(self._axes, index, strict=True):
             params |= axis[i]
-            index += (i,)
-            probability += (p[start + i],)
-        return Choice(params, index, probability, candidate_probabilities=p)
+        probability = tuple([p[start + i] for start, i in zip(self._starts, index, strict=True)])
+        return Choice(params, index, probability, 0, p)
 
     def rivals(self, choice: Choice) -> Sequence[Params]:
         if not self.sharing:
@@ -116,9 +118,16 @@ class Consensus(Tuner):
         )
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
-        agreeing = choice.agreeing or tuple(start + i for start, i in zip(self._starts, choice.index, strict=True))
-        sums = self.gains, self.weights, self.spreads, self.seen
-        credit(*sums, self._ends, np.array(agreeing), np.array(choice.candidate_probabilities), reward, share)
+        p, agreeing = choice.candidate_probabilities, choice.agreeing or choice.index
+        if len(self._axes) > 1:
+            drawn = [start + i for start, i in zip(self._starts, choice.index, strict=True)]
+            credit(*self._sums, self._ends, np.array(choice.agreeing or drawn), np.array(p), reward, share)
+            return
+        q, members = 0.0, 0
+        for j in agreeing:
+            q += p[j]
+            members |= 1 << j
+        credit_points(*self._sums, members, q, reward, share)
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
         """A state whose rewards were counted from 0 has no origin: it gets the mean."""
@@ -133,11 +142,50 @@ class Consensus(Tuner):
         return {**arrays, "gains": arrays["gains"] - m * arrays["weights"], "spreads": spreads, "seen": seen}
 
     def _candidate_probabilities(self) -> Array:
-        sums = self.gains, self.weights, self.spreads, self.seen
-        return probabilities(*sums, self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate)
+        p = np.empty(len(self.gains))
+        probabilities(p, *self._sums, *self._how)
+        return p
+
+    @property
+    def _sums(self) -> tuple[Array, Array, Array, Array]:
+        return self.gains, self.weights, self.spreads, self.seen
+
+    @property
+    def _how(self) -> tuple[Ints, float, bool, float]:
+        """What the probabilities depend on apart from the sums."""
+        return self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate
 
 
-@compiled("void(f8[::1], f8[::1], f8[:,::1], f8[::1], i8[::1], i8[::1], f8[::1], f8, f8)")
+@compiled("f8(f8[::1], f8)")
+def count_reward(seen: Array, reward: float) -> float:
+    """The reward, counted from the first one on, which `seen` has."""
+    if seen[0] == 0.0:
+        seen[4] = reward
+    return float(reward - seen[4])
+
+
+@compiled("f8(f8[::1], f8, f8, f8)")
+def spread(spreads: Array, q: float, reward: float, share: float) -> float:
+    """Add a reward of probability q to the sums of an axis; gives 1/(q + ix)."""
+    weight = 1.0 / (q + IX)
+    v = share * max(q * (1.0 - q), 0.0) * weight * weight
+    spreads[0] += v
+    spreads[1] += v * reward
+    spreads[2] += v * reward * reward
+    if q < 1.0 - 1e-9:
+        spreads[3] = max(spreads[3], weight)
+    return weight
+
+
+@compiled("void(f8[::1], f8, f8)")
+def see(seen: Array, reward: float, share: float) -> None:
+    """The count, the sum, the least and the largest of the rewards."""
+    seen[0] += share
+    seen[1] += share * reward
+    seen[2], seen[3] = min(seen[2], reward), max(seen[3], reward)
+
+
+@compiled(f"void({SUMS}, i8[::1], i8[::1], f8[::1], f8, f8)")
 def credit(
     gains: Array,
     weights: Array,
@@ -155,34 +203,39 @@ def credit(
     and the largest 1/(q + ix); of the rewards the count, the sum, the least and the largest. All are counted from the
     first reward on, which `seen` has too.
     """
-    if seen[0] == 0.0:
-        seen[4] = reward
-    reward -= seen[4]
+    reward = count_reward(seen, reward)
     start = 0
     for axis in range(len(ends)):
         q = 0.0
         for j in agreeing:
             if start <= j < ends[axis]:
                 q += p[j]
-        weight = 1.0 / (q + IX)
+        weight = spread(spreads[axis], q, reward, share)
         for j in agreeing:
             if start <= j < ends[axis]:
                 gains[j] += share * weight * reward
                 weights[j] += share * weight
-        v = share * max(q * (1.0 - q), 0.0) * weight * weight
-        spreads[axis, 0] += v
-        spreads[axis, 1] += v * reward
-        spreads[axis, 2] += v * reward * reward
-        if q < 1.0 - 1e-9:
-            spreads[axis, 3] = max(spreads[axis, 3], weight)
         start = ends[axis]
-    seen[0] += share
-    seen[1] += share * reward
-    seen[2], seen[3] = min(seen[2], reward), max(seen[3], reward)
+    see(seen, reward, share)
 
 
-@compiled("f8[::1](f8[::1], f8[::1], f8[:,::1], f8[::1], i8[::1], f8, b1, f8)")
+@compiled(f"void({SUMS}, u8, f8, f8, f8)")
+def credit_points(
+    gains: Array, weights: Array, spreads: Array, seen: Array, members: int, q: float, reward: float, share: float
+) -> None:
+    """`credit` of a single axis, whose agreeing candidates are the bits of `members` and have the probability q."""
+    reward = count_reward(seen, reward)
+    weight = spread(spreads[0], q, reward, share)
+    for j in range(len(gains)):
+        if (members >> np.uint64(j)) & np.uint64(1):
+            gains[j] += share * weight * reward
+            weights[j] += share * weight
+    see(seen, reward, share)
+
+
+@compiled(f"void(f8[::1], {SUMS}, {HOW})")
 def probabilities(
+    p: Array,
     gains: Array,
     weights: Array,
     spreads: Array,
@@ -191,9 +244,8 @@ def probabilities(
     floor: float,
     baseline: bool,
     rate: float,
-) -> Array:
+) -> None:
     """p of every candidate of every axis."""
-    p = np.empty(len(gains))
     m = -seen[4]
     if baseline and seen[0] > 0.0:
         m = seen[1] / seen[0]
@@ -219,4 +271,38 @@ def probabilities(
         for j in range(start, end):
             p[j] = (1.0 - floor) * p[j] / total + floor / (end - start)
         start = end
-    return p
+
+
+@compiled(f"i8(f8[::1], i8[::1], {SUMS}, {HOW}, u8, u8, u8, u8)")
+def draw(
+    p: Array,
+    drawn: Ints,
+    gains: Array,
+    weights: Array,
+    spreads: Array,
+    seen: Array,
+    ends: Ints,
+    floor: float,
+    baseline: bool,
+    rate: float,
+    seed: Word,
+    purpose: Word,
+    round_: Word,
+    block: Word,
+) -> int:
+    """The probabilities, and the candidate of every axis that a uniform falls on; gives the first one's."""
+    probabilities(p, gains, weights, spreads, seen, ends, floor, baseline, rate)
+    u = np.empty(len(ends))
+    fill_uniforms(u, seed, purpose, round_, block)
+    start = 0
+    for axis in range(len(ends)):
+        below, last = 0.0, start
+        for j in range(start, ends[axis]):
+            below += p[j]
+            if p[j] > 0.0:
+                last = j
+            if u[axis] < below:
+                break
+        drawn[axis] = last - start
+        start = ends[axis]
+    return int(drawn[0])

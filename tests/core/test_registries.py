@@ -231,6 +231,16 @@ class _PlacesOfArmsCount(ArmUCB):
         return super().scores(arms, points, rng) + np.arange(len(arms))
 
 
+class _PlaysTheFirst(LinUCB):
+    def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
+        return [0 for _ in points]
+
+
+class _PlaysTheFirstOfArms(ArmUCB):
+    def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
+        return [0 for _ in points]
+
+
 class _LikesLossesOfArms(ArmUCB):
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         super().learn_arm(number, x, 1 - reward, params)
@@ -366,6 +376,7 @@ class _Quiet(Linear):
 
 BROKEN: dict[str, type[Any]] = {
     "order_of_arms_does_not_matter": _PlaceCounts,
+    "best_arms_are_those_with_the_largest_scores": _PlaysTheFirst,
     "scores_are_pure": _ScoringLearns,
     "scores_have_one_row_a_point_for_any_number_of_arms": _OneRow,
     "one_draw_serves_all_points": _ManyDraws,
@@ -384,6 +395,7 @@ BROKEN: dict[str, type[Any]] = {
     "predict_ignores_exploration": _PredictsOptimism,
     "it_learns_an_easy_world": _LikesLosses,
     "arms_are_known_by_their_numbers": _PlacesOfArmsCount,
+    "best_arms_with_models_are_those_with_the_largest_scores": _PlaysTheFirstOfArms,
     "an_arm_with_better_rewards_is_believed_better": _LikesLossesOfArms,
     "arms_without_a_model_are_scored": _KnowsNoNewArms,
     "scoring_arms_is_pure": _ScoringArmsLearns,
@@ -415,6 +427,12 @@ BROKEN: dict[str, type[Any]] = {
 def test_a_broken_part_fails_its_check(check: Callable[[Any], None]) -> None:
     with pytest.raises(AssertionError):
         check(BROKEN[check.__name__])
+
+
+@pytest.mark.parametrize("name", ["scores", "theory"])
+def test_a_policy_with_scores_or_theory_of_its_own_does_not_inherit_a_compiled_best(name: str) -> None:
+    other: Any = type("Other", (ArmUCB,), {name: getattr(ArmUCB, name)})
+    assert (other.best, ArmUCB.best is Policy.best) == (Policy.best, False)
 
 
 # Every policy with every tuner.
