@@ -11,13 +11,14 @@ import msgspec
 from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.service.core import log_lines
-from syndicated.service.core.bandit import Bandit, build_parts
+from syndicated.service.core.bandit import EPOCH_FIELDS, Bandit, build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit, T
 from syndicated.service.core.messages import Arm, BanditReply, Create, KeyReply, KeyRequest, ModelReply, Spec
 from syndicated.service.core.migration import migrated_model
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
+from syndicated.service.core.size_limits import check_registration, check_spec
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event
 
@@ -37,6 +38,7 @@ class Admin:
         def run(batch: Batch) -> BanditReply:
             if request.name in batch.state.names:
                 raise Problem(409, "exists", f"a bandit must have a name of its own; there is a {request.name!r}")
+            check_spec(request.spec)
             build_parts(request.spec)
             body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
             event = batch.add(SERVICE_ID, "create", body)
@@ -48,6 +50,8 @@ class Admin:
         def run(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
             spec = _convert(msgspec.to_builtins(bandit.spec) | dict(changes), Spec)
+            if any(getattr(spec, part) != getattr(bandit.spec, part) for part in EPOCH_FIELDS):
+                check_spec(spec)
             encoder, _ = build_parts(spec)
             for arm in bandit.arms.values():
                 encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
@@ -72,6 +76,7 @@ class Admin:
     def put_arms(self, actor: str, name: str, arms: Sequence[Arm]) -> "asyncio.Future[int]":
         def run(batch: Batch) -> int:
             bandit = batch.state.bandit(name)
+            check_registration(arms, bandit.arms)
             for k, arm in enumerate(arms):
                 bandit.encoder.prepare(arm, f"arms[{k}]")
             given = msgspec.to_builtins(list(arms))

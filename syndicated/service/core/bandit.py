@@ -28,6 +28,7 @@ from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
 from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, Spec
 from syndicated.service.core.records import Decided, Record, TopArm, decode, from_choice, to_decision
+from syndicated.service.core.size_limits import max_known_arms
 from syndicated.service.core.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
@@ -172,8 +173,13 @@ class Bandit:
         return decided, after
 
     def _check_ids(self, ids: Sequence[str]) -> None:
-        """Refuse arms that are not registered, if new ones are not wanted."""
+        """Refuse arms that are not registered, if new ones are not wanted, and new ones if there are too many."""
         if self.spec.new_arms:
+            limit = max_known_arms(self.encoder.dim)
+            for book in self.agent.player.books:
+                if len(book.numbers) >= limit and (new := [id_ for id_ in ids if id_ not in book.numbers]):
+                    must = f"at most {limit} arms may have a model with {self.encoder.dim} columns: remove some"
+                    raise InputError(f"{must}; got the new arm {shorten(new[0])}")
             return
         for k, id_ in enumerate(ids):
             if id_ not in self.arms:

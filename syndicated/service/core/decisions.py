@@ -17,6 +17,7 @@ from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Decided, Record, decode
+from syndicated.service.core.size_limits import check_request
 from syndicated.types import Array
 
 
@@ -51,19 +52,30 @@ class Decisions:
         self.counts = {"repeated": 0, "conflict": 0}
 
     def decide(self, name: str, request: DecideRequest, X: Array | None = None) -> "asyncio.Future[DecideReply]":
-        """Decide; `X` is the table of a binary body.
+        """Decide; `X` is the table of a binary body."""
+        self._group_commit.check_room()
+        check_request(request, X)
+        return self.decide_on(name, *self.read(name, request, X), X)
+
+    def read(self, name: str, request: DecideRequest, X: Array | None = None) -> tuple[DecideRequest, ArmTable | None]:
+        """A request, and its arms as a table. On any thread.
 
         The arms are read now and their JSON is dropped, which would cost more to keep while the request waits. An error
         in them is raised when the request's turn comes: only then is it known whether the request is a repeated one.
         """
-        self._group_commit.check_room()
-        keys = [(name, request.event_id)] if request.event_id is not None else []
         bandit, arms = self._group_commit.state.names.get(name), None
         if bandit is not None:
             with suppress(InputError):
                 arms = bandit.registered.table(request, X)
                 if not arms.uses_registered:
                     request = replace(request, arms=None)
+        return request, arms
+
+    def decide_on(
+        self, name: str, request: DecideRequest, arms: ArmTable | None, X: Array | None = None
+    ) -> "asyncio.Future[DecideReply]":
+        """Decide on what `read` gave."""
+        keys = [(name, request.event_id)] if request.event_id is not None else []
         return self._group_commit.submit(partial(self._decide, name, request, X, arms), keys=keys)
 
     def _decide(

@@ -1,8 +1,10 @@
 """Endpoints: the rows of the route table, and how one of them answers a request."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -16,11 +18,21 @@ from syndicated.service.core.problems import explained
 from syndicated.service.core.service import Service
 from syndicated.service.http.auth import Gate
 from syndicated.service.http.headers import BINARY, JSON, headers_of
-from syndicated.service.http.limits import read_body
+from syndicated.service.http.limits import MAX_JSON_BYTES, read_body
 from syndicated.service.http.metrics import Metrics
 from syndicated.types import Array
 
+QUICK_BYTES = 256 * 2**10  # of a body that the event loop decodes itself
+
 _BINARY = BINARY.encode()
+_reader = ThreadPoolExecutor(1, thread_name_prefix="reader")  # one: several would only share the interpreter's lock
+
+T = TypeVar("T")
+
+
+async def off_the_loop(run: Callable[..., T], *arguments: Any) -> T:
+    """Run something that takes long, while the event loop serves others. Such work is done one after the other."""
+    return await asyncio.get_running_loop().run_in_executor(_reader, run, *arguments)
 
 
 @dataclass(slots=True)
@@ -79,15 +91,27 @@ class BoundEndpoint:
             except msgspec.ValidationError as error:
                 raise InputError(explained(error, endpoint.query)) from None
         if endpoint.takes or endpoint.body is not None:
-            call.body = await read_body(receive, scope, gate.limits.body_bytes)
-        if self._takes_binary and headers_of(scope).get(b"content-type", b"").startswith(_BINARY):
-            call.body, call.table = split_body(call.body)
+            binary = self._takes_binary and headers_of(scope).get(b"content-type", b"").startswith(_BINARY)
+            is_json = self._decode is not None and not binary
+            limit = min(gate.limits.body_bytes, MAX_JSON_BYTES) if is_json else gate.limits.body_bytes
+            body = await read_body(receive, scope, limit)
+            if len(body) <= QUICK_BYTES:
+                call.body, call.table = self._parse(body, binary)
+            else:
+                call.body, call.table = await off_the_loop(self._parse, body, binary)
+        return await endpoint.run(call)
+
+    def _parse(self, body: Any, binary: bool) -> tuple[Any, Array | None]:
+        """The checked body of a request, and the table of a binary one. On any thread."""
+        table = None
+        if binary:
+            body, table = split_body(body)
         if self._decode is not None:
             try:
-                call.body = self._decode(call.body)
+                body = self._decode(body)
             except msgspec.ValidationError as error:
-                raise InputError(explained(error, endpoint.body)) from None
-        return await endpoint.run(call)
+                raise InputError(explained(error, self.endpoint.body)) from None
+        return body, table
 
     async def respond(self, scope: Scope, receive: Receive) -> Response:
         """The same as a response, for a request that the router has matched."""

@@ -22,8 +22,9 @@ from syndicated.service.core.messages import (
 )
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import decode
+from syndicated.service.core.size_limits import QUICK_WORK, check_request
 from syndicated.service.http import parquet
-from syndicated.service.http.endpoints import Call
+from syndicated.service.http.endpoints import Call, off_the_loop
 from syndicated.service.http.headers import BINARY, BYTES, JSON_LINES, PARQUET
 from syndicated.service.http.metrics import CONTENT_TYPE
 
@@ -171,7 +172,13 @@ async def drop_arm(call: Call) -> None:
 async def decide(call: Call) -> DecideReply:
     if (call.body.shape is None) != (call.table is None):
         raise Problem(422, "invalid", f"shape is required with a body of type {BINARY}, and not allowed with others")
-    answer = call.service.decisions.decide(call.path["name"], call.body, call.table)
+    name, decisions = call.path["name"], call.service.decisions
+    if check_request(call.body, call.table) <= QUICK_WORK:
+        answer = decisions.decide(name, call.body, call.table)
+    else:
+        read = await off_the_loop(decisions.read, name, call.body, call.table)
+        answer = decisions.decide_on(name, *read, call.table)
+        del read
     call.body = call.table = None
     try:
         return await answer

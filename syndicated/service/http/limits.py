@@ -11,6 +11,7 @@ from syndicated.service.core.problems import Problem
 from syndicated.service.http.headers import headers_of
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 
+MAX_JSON_BYTES = 4 * 2**20  # of a body that is one JSON document: decoding it holds the interpreter's lock
 MAX_LENGTH_DIGITS = 18  # of a content-length that is worth parsing
 
 

@@ -78,7 +78,7 @@ def test_lines_that_do_not_fit_are_refused(play_core: PlayCore, change: dict[str
 
 def test_a_policy_of_tables_is_refused(play_core: PlayCore) -> None:
     async def test(core: Harness) -> None:
-        with refused(422, "invalid", "features.dim must be at most 10000 with LinUCB"):
+        with refused(422, "invalid", "features must have at most 256 columns with LinUCB"):
             await core.create(**{**SPEC, "policy": {"name": "LinUCB"}})
 
     play_core(test)

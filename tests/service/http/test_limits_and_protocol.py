@@ -18,7 +18,7 @@ from support.live_service import service as running
 from uvicorn.server import ServerState
 
 from syndicated.service import Limits
-from syndicated.service.http.limits import RateLimit
+from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.service.http.uvicorn_protocol import BundlingTransport, LimitedHttpProtocol
 
@@ -279,3 +279,25 @@ def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
         with suppress(ConnectionResetError):
             assert _answer(int(server.url.rpartition(":")[2]), parts) == b"HTTP/1.1 431"
         assert httpx.get(f"{server.url}/healthz", timeout=LONG_SECONDS).status_code == 200
+
+
+def test_expectation_27_large_requests_are_read_off_the_loop(play: Callable[..., None]) -> None:
+    """What is read on another thread gives what is read at once."""
+
+    async def test(api: Api) -> None:
+        for name in ("b", "twin"):
+            await api.call("POST", "/v1/bandits", {"name": name})
+        arms = [{"id": str(k), "features": {"p": k}} for k in range(10)]
+        for name, words in (("b", 1), ("twin", 3000)):
+            asked = {"context": {"hour": 1, "words": ["w"] * words}, "arms": arms}
+            assert (await api.call("POST", f"/v1/bandits/{name}/decide", asked)).status_code == 200
+        large: dict[str, Any] = {"context": {f"field{k}": float(k) for k in range(20_000)}, "arms": ["a"]}
+        assert (await api.call("POST", "/v1/bandits/b/decide", large)).status_code == 200
+        large["context"]["wrong"] = {"nested": 1}
+        assert (await api.call("POST", "/v1/bandits/b/decide", large)).status_code == 422
+        assert (await api.call("POST", "/v1/bandits/b/decide", b'["' + b"x" * 300_000 + b'"]')).status_code == 422
+        assert (await api.call("POST", "/v1/bandits/b/decide", b" " * (MAX_JSON_BYTES + 1))).status_code == 413
+        reply = await api.call("POST", "/v1/bandits/b/decide", {"arms": [{"id": "x" * 300}]})
+        assert (reply.status_code, reply.json()["type"]) == (422, "/docs#problem-invalid")
+
+    play(test)

@@ -1,0 +1,94 @@
+"""How large requests and bandits may be, so that none delays the others by more than a tenth of a second.
+
+What is checked here is what callers ask for: journals of before these limits still open.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from syndicated._validation import shorten
+from syndicated.errors import InputError
+from syndicated.features import Encoder
+from syndicated.policies import POLICIES, LinUCB
+from syndicated.registry import find
+from syndicated.service.core.messages import Arm, DecideRequest, Spec
+from syndicated.types import Array
+
+MAX_ARMS = 10_000  # of a request, and registered with a bandit
+MAX_ARM_ID = 256  # characters
+MAX_CELLS = 1_000_000  # numbers in the table of a request's arms
+MAX_FEATURES = 100_000  # fields of a request's context and arms
+QUICK_WORK = 2_000  # arms and fields of a request that the event loop reads itself; more are read on another thread
+MAX_REGISTERED_AT_ONCE = 2_000  # arms of a request to register them; checked and folded between two batches
+MAX_FEATURES_AT_ONCE = 10_000  # fields of such a request
+MAX_COLUMNS = 256  # of a policy with matrices, whose rewards cost the square of it, and some the cube
+MAX_POINTS = 10_000  # combinations of candidates
+ARM_MODELS_BYTES = 2**30  # of the models of a bandit's arms together
+BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
+
+
+def check_request(request: DecideRequest, X: Array | None) -> int:
+    """How much there is to read in a request to decide: arms and fields. One with too many of them is refused."""
+    arms = request.arms or ()
+    count = len(arms) if X is None else len(X)
+    if count > MAX_ARMS:
+        raise InputError(f"arms must be at most {MAX_ARMS} in a request; got {count}")
+    if X is not None:
+        _check_cells(X.size)
+    described = [arm for arm in arms if isinstance(arm, Arm)]
+    check_ids(described)
+    _check_cells(sum(len(arm.x) for arm in described if arm.x is not None))
+    fields = _fields(request.context) + sum(_fields(arm.features) for arm in described)
+    if fields > MAX_FEATURES:
+        raise InputError(f"the context and the arms of a request must have at most {MAX_FEATURES} fields; got {fields}")
+    return count + fields
+
+
+def check_registration(arms: Sequence[Arm], known: Mapping[str, Arm]) -> None:
+    """Refuse to register too many arms, at once or together."""
+    if len(arms) > MAX_REGISTERED_AT_ONCE:
+        raise InputError(f"at most {MAX_REGISTERED_AT_ONCE} arms can be registered by a request; got {len(arms)}")
+    check_ids(arms)
+    fields = sum(_fields(arm.features) + len(arm.x or ()) for arm in arms)
+    if fields > MAX_FEATURES_AT_ONCE:
+        raise InputError(f"at most {MAX_FEATURES_AT_ONCE} features can be registered by a request; got {fields}")
+    count = len(known.keys() | {arm.id for arm in arms})
+    if count > MAX_ARMS:
+        raise InputError(f"a bandit must have at most {MAX_ARMS} registered arms; it would have {count}")
+
+
+def check_ids(arms: Sequence[Arm]) -> None:
+    for k, arm in enumerate(arms):
+        if not 0 < len(arm.id) <= MAX_ARM_ID or "\x00" in arm.id:
+            must = f"must have 1 to {MAX_ARM_ID} characters and no NUL"
+            raise InputError(f"the id of arms[{k}] {must}; got {shorten(arm.id)} with {len(arm.id)}")
+
+
+def check_spec(spec: Spec) -> None:
+    """Refuse a bandit whose rewards or decisions would take long. Before it is built, which may take long too."""
+    encoder, points, name = Encoder.from_spec(spec.features), 1, spec.policy.get("name")
+    policy = find(POLICIES, name) if isinstance(name, str) else LinUCB
+    if not policy.sparse and encoder.dim > MAX_COLUMNS:
+        must = f"features must have at most {MAX_COLUMNS} columns with {policy.__name__} in a service"
+        raise InputError(f"{must}: use DiagonalUCB or DiagonalTS for more; got {encoder.dim}")
+    for values in (spec.space or {}).values():
+        points *= len(values)
+    if points > MAX_POINTS:
+        raise InputError(f"a space must have at most {MAX_POINTS} combinations of candidates; got {points}")
+
+
+def max_known_arms(dim: int) -> int:
+    """How many arms may have a model of their own."""
+    return max(1, ARM_MODELS_BYTES // (BYTES_PER_ENTRY * dim * dim))
+
+
+def _check_cells(count: int) -> None:
+    if count > MAX_CELLS:
+        raise InputError(f"the table of a request's arms must have at most {MAX_CELLS} numbers; got {count}")
+
+
+def _fields(given: Any) -> int:
+    """The fields of a context or of an arm's features; the items of a list in it count too."""
+    if not isinstance(given, dict):
+        return len(given) if given is not None else 0
+    return len(given) + sum(len(value) for value in given.values() if isinstance(value, (list, dict)))

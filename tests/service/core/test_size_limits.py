@@ -1,0 +1,82 @@
+"""Requests and bandits that would delay others are refused; what is large and allowed is read off the loop."""
+
+from typing import Any
+
+import pytest
+from support.core_service import Harness, PlayCore, refused
+
+from syndicated.service.core import size_limits
+from syndicated.service.core.messages import Arm
+
+IDS: dict[str, Any] = {"features": {"kind": "open"}}
+SPECS: list[tuple[dict[str, Any], str]] = [
+    ({"features": {"kind": "vector", "dim": 3000}}, "at most 256 columns with LinUCB in a service"),
+    ({"features": {"kind": "open", "dim": 3000}, "policy": {"name": "ArmUCB"}}, "at most 256 columns with ArmUCB"),
+    ({"space": {"alpha": [0.1] * 101, "lam": [1.0] * 100}}, "at most 10000 combinations of candidates; got 10100"),
+]
+REQUESTS: list[tuple[dict[str, Any], str]] = [
+    ({"arms": [str(k) for k in range(10_001)]}, "arms must be at most 10000 in a request; got 10001"),
+    ({"context": {str(k): 1 for k in range(100_001)}}, "at most 100000 fields; got 100001"),
+    ({"context": {"words": ["w"] * 100_001}}, "at most 100000 fields; got 100002"),
+    ({"arms": [Arm("a" * 257)]}, r"the id of arms\[0\] must have 1 to 256 characters and no NUL; got 'aaa.* with 257"),
+    ({"arms": [Arm("a\x00")]}, "no NUL"),
+    ({"arms": [Arm(str(k), x=[0.0] * 1001) for k in range(1000)]}, "at most 1000000 numbers; got 1001000"),
+]
+
+
+@pytest.mark.parametrize(("spec", "message"), SPECS)
+def test_expectation_27_large_bandits_are_refused(play_core: PlayCore, spec: dict[str, Any], message: str) -> None:
+    async def test(core: Harness) -> None:
+        with refused(422, "invalid", message):
+            await core.create(**spec)
+        await core.create()
+        with refused(422, "invalid", message):
+            await core.service.admin.update("", "b", spec)
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(("request_", "message"), REQUESTS)
+def test_expectation_27_large_requests_are_refused(play_core: PlayCore, request_: dict[str, Any], message: str) -> None:
+    async def test(core: Harness) -> None:
+        await core.create(**IDS)
+        with pytest.raises(ValueError, match=message):
+            await core.decide(**{"arms": ["a"], **request_})
+
+    play_core(test)
+
+
+def test_expectation_27_arms_are_registered_in_pieces(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(core: Harness) -> None:
+        await core.create(**IDS)
+        put = core.service.admin.put_arms
+        with refused(422, "invalid", "at most 2000 arms can be registered by a request; got 2001"):
+            await put("", "b", [Arm(str(k)) for k in range(2001)])
+        with refused(422, "invalid", "at most 10000 features can be registered by a request; got 10001"):
+            await put("", "b", [Arm("a", features={str(k): 1.0 for k in range(10_001)})])
+        monkeypatch.setattr(size_limits, "MAX_ARMS", 3)
+        assert await put("", "b", [Arm("a"), Arm("b")]) == 2
+        with refused(422, "invalid", "at most 3 registered arms; it would have 4"):
+            await put("", "b", [Arm("b"), Arm("c"), Arm("d")])
+
+    play_core(test)
+
+
+def test_expectation_27_models_of_arms_are_limited_in_bytes(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "ARM_MODELS_BYTES", 2 * 64 * 64 * size_limits.BYTES_PER_ENTRY)
+
+    async def test(core: Harness) -> None:
+        await core.create(**IDS)
+        for arm in ("a", "b"):
+            await core.reward((await core.decide(arms=[arm])).decision_id, 1.0)
+        assert (await core.decide(arms=["a", "b"])).arm in ("a", "b")
+        with refused(
+            422, "invalid", "at most 2 arms may have a model with 64 columns: remove some; got the new arm 'c'"
+        ):
+            await core.decide(arms=["a", "c"])
+        await core.service.admin.drop_arm("", "b", "a")
+        assert (await core.decide(arms=["c"])).arm == "c"
+
+    play_core(test)
