@@ -24,6 +24,10 @@ class StoreError(SyndicatedError):
     """The journal cannot be read or written now. The next batch shows whether this one was kept."""
 
 
+class UnknownCommitError(StoreError):
+    """The connection was lost while a batch was committed: it is not known whether it was kept."""
+
+
 class Event(NamedTuple):
     """One line of the log.
 
@@ -121,6 +125,10 @@ class Store(ABC):
     @abstractmethod
     def erase(self, subject: str) -> int:
         """Within a batch: remove body, reward, key and subject from all events of a subject; how many."""
+
+    @abstractmethod
+    def scrub(self) -> None:
+        """After a batch that erased something: remove what the journal's files still have of it, as far as possible."""
 
     @abstractmethod
     def touch(self) -> None:

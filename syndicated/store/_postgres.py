@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, by_key
+from syndicated.store._base import Event, UnknownCommitError, by_key
 from syndicated.store._sql import COLUMNS, SQL
 
 with extra("postgres", "a journal in PostgreSQL"):
@@ -92,6 +92,9 @@ class Postgres(SQL):
         where = "(bandit, key) IN (SELECT * FROM unnest(?::bigint[], ?::text[]))"
         return by_key(self._events(where, [bandit for bandit, _ in pairs], [key for _, key in pairs]))
 
+    def scrub(self) -> None:
+        """Nothing: the server removes dead rows when it vacuums the table."""
+
     def wait(self, seconds: float) -> None:
         """The first time, and after a lost connection, it returns at once: something may have been missed."""
         with self._errors(unrelated=True):
@@ -134,13 +137,21 @@ class Postgres(SQL):
 
     @contextmanager
     def _transaction(self, *, exclusive: bool) -> Iterator[None]:
-        with self._errors(), self._connected().transaction():
-            self._reconnects = False
+        committing = False
+        with self._errors():
             try:
-                self._db.execute(LOCK if exclusive else VIEW)
-                yield
-            finally:
-                self._reconnects = True
+                with self._connected().transaction():
+                    self._reconnects = False
+                    try:
+                        self._db.execute(LOCK if exclusive else VIEW)
+                        yield
+                    finally:
+                        self._reconnects = True
+                    committing = self._wrote
+            except psycopg.Error:
+                if committing and self._db.closed:
+                    raise UnknownCommitError(f"{self.name} was lost while it committed") from None
+                raise
 
     def _list_value(self, values: Iterable[Any]) -> list[Any]:
         return list(values)

@@ -33,7 +33,7 @@ class SQL(Store):
     _in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
     name: str  # of the journal, in messages
     read_only: bool
-    _failed = False
+    _failed = _wrote = False
 
     @abstractmethod
     def _list_value(self, values: Iterable[Any]) -> Any:
@@ -60,7 +60,7 @@ class SQL(Store):
         if self.read_only:
             raise StoreError(f"{self.name} was opened to be read; it cannot be written")
         with self._transaction(exclusive=True):
-            self._failed = False
+            self._failed = self._wrote = False
             yield self.last()
             if self._failed:
                 raise StoreError(f"{self.name} keeps nothing of a batch in which something failed")
@@ -137,6 +137,7 @@ class SQL(Store):
             return rows
 
     def _run(self, query: str, *values: Any) -> int:
+        self._wrote = True
         with self._errors():
             return int(self._execute(query, values).rowcount)
 

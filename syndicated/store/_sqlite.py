@@ -42,6 +42,7 @@ class SQLite(SQL):
                 values = self._db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
                 self._max_rows = min(MAX_STATEMENT_ROWS, values // len(Event._fields))
                 self._db.execute("PRAGMA synchronous = FULL")
+                self._db.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten in its page
                 self._prepare()
                 if not read_only:
                     self._db.execute("PRAGMA journal_mode = WAL")
@@ -70,6 +71,10 @@ class SQLite(SQL):
             where = f"seq IN (SELECT e.seq FROM {wanted} ON e.bandit = w.column1 AND e.key = w.column2)"
             found += self._events(where, *chain.from_iterable(part))
         return by_key(found)
+
+    def scrub(self) -> None:
+        """Empty the write-ahead log, which has pages of before the erasure."""
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -21,7 +21,19 @@ from support.postgres import Server
 
 import syndicated.store
 from syndicated import InputError, MissingExtraError
-from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, _base, _sql, _sqlite, copy, open_store
+from syndicated.store import (
+    Event,
+    Snapshot,
+    SQLite,
+    Store,
+    StoreError,
+    UnknownCommitError,
+    _base,
+    _sql,
+    _sqlite,
+    copy,
+    open_store,
+)
 from syndicated.store._postgres import Postgres
 from syndicated.store._sql import SQL
 
@@ -819,6 +831,38 @@ def test_another_schema_of_that_name_is_refused(database: Callable[[], str], jou
         db.execute("CREATE SCHEMA syndicated; CREATE TABLE syndicated.notes (name TEXT)")
     with pytest.raises(StoreError, match=r"^the journal must hold a journal; got another database$"):
         journals.open(address)
+
+
+def test_expectation_28_a_connection_lost_in_a_commit_leaves_it_unknown(journals: Journals) -> None:
+    address = journals.address("postgres")
+    store = journals.open(address)
+    assert isinstance(store, Postgres)
+
+    def lose_it(events: list[Event]) -> None:
+        with store.batch(), psycopg.connect(address) as other:
+            if events:
+                store.append(events)
+            other.execute("SELECT pg_terminate_backend(%s, 10000)", [store._db.info.backend_pid])
+
+    with pytest.raises(UnknownCommitError, match=r"^the journal was lost while it committed$"):
+        lose_it([Event(1, 0, "test", 0.0)])
+    with pytest.raises(StoreError) as lost:
+        lose_it([])
+    assert type(lost.value) is StoreError
+    assert store.last() == 0
+
+
+def test_erasure_reaches_the_write_ahead_log(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+    store = SQLite(file)
+    text = b"what a person said " * 500
+    store.write([Event(1, 1, "decide", 0.0, subject="a person", body=text)])
+    with store.batch():
+        assert store.erase("a person") == 1
+    store.scrub()
+    for part in tmp_path.iterdir():
+        assert b"person" not in part.read_bytes(), part
+    store.close()
 
 
 def test_what_postgres_refuses_is_a_store_error(database: Callable[[], str], journals: Journals) -> None:

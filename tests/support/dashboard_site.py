@@ -23,6 +23,8 @@ from syndicated.service.core.messages import (
     Scope,
     Spec,
 )
+from syndicated.service.core.state import hash_key
+from syndicated.service.http.auth import Sessions
 from syndicated.store import SQLite
 
 HOSTILE = "<script>alert('x')</script><b style=\"color:red\" onclick='x'>&amp;"
@@ -56,7 +58,7 @@ class Site:
     async def __aenter__(self) -> Self:
         self.service.start()
         self.secret = await self.key("the keeper", "admin")
-        self.client.cookies.set("syndicated_key", self.secret)
+        self.client.cookies.set("syndicated_session", self.session(self.secret))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -67,6 +69,11 @@ class Site:
     async def stop(self) -> None:
         self.stopped = True
         await self.service.stop()
+
+    def session(self, secret: str) -> str:
+        """The token that a log-in with this key would give."""
+        sessions = Sessions(self.service)
+        return sessions.begin(self.service.state.by_hash[hash_key(secret)])
 
     async def key(self, name: str, *scopes: Scope) -> str:
         key = await self.service.admin.create_key("test", KeyRequest(name=name, scopes=list(scopes)))

@@ -1,8 +1,10 @@
 """What administrators ask for: bandits, arms, models, keys, the log. Each change is an event that says who asked."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,7 +22,9 @@ from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.size_limits import check_registration, check_spec
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
-from syndicated.store import Event
+from syndicated.store import Event, Store, StoreError
+
+log = logging.getLogger("syndicated")
 
 
 class Admin:
@@ -187,7 +191,7 @@ class Admin:
         def run(batch: Batch) -> int:
             self._group_commit.save_snapshots(batch, every=True)
             count = batch.store.erase(subject)
-            batch.on_commit.append(batch.state.forget_records)
+            batch.on_commit += [batch.state.forget_records, partial(_scrub, batch.store)]
             batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
             return count
 
@@ -223,6 +227,14 @@ class Admin:
             return counts
 
         return self._submit(run)
+
+
+def _scrub(store: Store) -> None:
+    """The erasure is durable: that the files have traces of it until the next one must not stop the service."""
+    try:
+        store.scrub()
+    except StoreError as error:
+        log.warning("what was erased may still be in the journal's files: %s", error)
 
 
 def _model(batch: Batch, name: str, version: int | None) -> bytes:

@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import State
-from syndicated.store import Event, Store, StoreError
+from syndicated.store import Event, Store, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -35,6 +35,10 @@ TICK_SECONDS = 1.0  # between looks at what the clock asks for
 HANG_SECONDS = 3.0  # after which a batch counts as hanging
 KEPT_SNAPSHOTS = 20  # of each bandit
 EVENTS_PER_SNAPSHOT = 20_000
+UNKNOWN_COMMIT = (
+    "the journal was lost while it committed: it is not known whether this was carried out; "
+    "with an event_id a repeated request is safe"
+)
 STOPPED = "the service has stopped; another process, or this one started again, will answer"
 
 T = TypeVar("T")
@@ -189,9 +193,11 @@ class GroupCommit:
                 log.error("the journal is away: %s", error)
             self.store_error = str(error)
             # Those that came meanwhile are answered too: a store that hangs has cost them as long as it cost the batch.
+            unknown = isinstance(error, UnknownCommitError)
+            answers = [_unknown() if unknown else Problem(503, "unavailable", str(error)) for _ in requests]
+            answers += [Problem(503, "unavailable", str(error)) for _ in self._queue]
             requests = [*requests, *self._queue]
             self._queue.clear()
-            answers = [Problem(503, "unavailable", str(error)) for _ in requests]
         except BaseException:
             self._resolve(requests, [_stopped() for _ in requests])
             raise
@@ -351,6 +357,10 @@ class GroupCommit:
     def _snapshots_saved(self) -> None:
         self.state.changed.clear()
         self._snapshot_seq = self.state.seq
+
+
+def _unknown() -> Problem:
+    return Problem(503, "commit-unknown", UNKNOWN_COMMIT)
 
 
 def _stopped() -> Problem:

@@ -30,6 +30,8 @@ from syndicated.service.core.tables import pack_arms, pack_table, unpack_arms, u
 from syndicated.store import Event
 from syndicated.types import Array
 
+MAX_NESTING = 32  # of a context: what nests deeper cannot be read everywhere that it could be written
+
 Kind = Literal["decide", "reward", "late", "activate", "close", "forget"]
 
 
@@ -264,6 +266,7 @@ class _Importer:
         if line.X is not None:
             X = self._floats("X", line.X, line.count, epoch, line.sparse)
             fields |= pack_table(X, check_count("place", line.place, low=0))
+        _check_nesting(line.context)
         decided = Decided(**fields)
         decode_decided(encode(decided))
         if epoch:
@@ -304,6 +307,18 @@ class _Importer:
             agent.policy.check(choice.params)
             if not agent.tuner.could_draw(to_choice(choice)):
                 raise InputError("choice must be one that the tuner can make")
+
+
+def _check_nesting(context: Any) -> None:
+    level = [context]
+    for _ in range(MAX_NESTING):
+        inner = [
+            thing.values() if isinstance(thing, dict) else thing for thing in level if isinstance(thing, (dict, list))
+        ]
+        level = [thing for things in inner for thing in things]
+        if not level:
+            return
+    raise InputError(f"context must be nested at most {MAX_NESTING} deep")
 
 
 def _choice_record(choice: ChoiceLine) -> ChoiceRecord:

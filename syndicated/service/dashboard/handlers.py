@@ -26,12 +26,14 @@ from syndicated.service.dashboard.bandit_view import BanditView, bandit_view
 from syndicated.service.dashboard.decision_view import decision_view
 from syndicated.service.dashboard.list_view import BanditRow, list_view
 from syndicated.service.http import app
-from syndicated.service.http.auth import COOKIE, Gate
+from syndicated.service.http.auth import COOKIE, SESSION_SECONDS, Gate
+from syndicated.service.http.limits import FailureLimit
 from syndicated.service.http.problem_documents import TITLES, UNNAMED_TITLE, ProblemWithHeaders
 from syndicated.store import Store
 
 LATEST_DECISIONS = 20  # in the table of a bandit
 MAX_FORM_BYTES = 4096
+MAX_LOGIN_FAILURES = 10  # of an address in a minute
 HEADERS = {
     "cache-control": "no-store",
     # Not the API's no-referrer: with that, browsers send the forms of these pages with `Origin: null`.
@@ -56,6 +58,7 @@ class Dashboard:
 
     def __init__(self, gate: Gate, latency: Latency) -> None:
         self._gate, self._service, self._latency = gate, gate.service, latency
+        self._failures = FailureLimit(MAX_LOGIN_FAILURES, gate.service.clock)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -136,19 +139,28 @@ class Dashboard:
         return _render_login(200, "", _local_path(request.query_params.get("next")))
 
     async def _log_in(self, request: Request) -> Response:
-        """Keep the key of the form in a cookie that scripts and other sites cannot use."""
+        """Begin a session for the key of the form, in a cookie that scripts and other sites cannot use."""
         if not _same_site(request):
             return _error_page(403, "a form must come from this site")
         form = await _read_form(request)
         token, then = form.get("key", "").strip(), _local_path(form.get("next"))
+        address = request.client.host if request.client else ""
         try:
-            self._gate.check(token, "read")
+            self._failures.check(address)
+            key = self._gate.check(token, "read")
+        except ProblemWithHeaders as problem:
+            page = _render_login(problem.status, f"Not now: {problem.detail}.", then)
+            page.headers.update(problem.headers)
+            return page
         except Problem as problem:
+            self._failures.add(address)
+            log.warning("a log-in failed", extra={"fields": {"address": address, "status": problem.status}})
             fault = "This is not a valid key." if problem.status == 401 else f"Not with this key: {problem.detail}."
             return _render_login(problem.status, fault, then)
         response = _redirect(then)
         secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure, path="/")
+        session, seconds = self._gate.sessions.begin(key), int(SESSION_SECONDS)
+        response.set_cookie(COOKIE, session, max_age=seconds, httponly=True, samesite="strict", secure=secure, path="/")
         return response
 
     async def _log_out(self, request: Request) -> Response:

@@ -1,5 +1,8 @@
 """Who may do what: the key that a request carries, its scopes, and its rate limit."""
 
+import hmac
+from hashlib import blake2b
+
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
@@ -13,7 +16,39 @@ from syndicated.service.core.state import hash_key
 from syndicated.service.http.headers import headers_of
 from syndicated.service.http.limits import RateLimit
 
-COOKIE = "syndicated_key"
+COOKIE = "syndicated_session"
+SESSION_SECONDS = 12 * 3600.0
+MAX_TIME_DIGITS = 12  # of the end of a session, in seconds
+
+
+class Sessions:
+    """Tokens of the dashboard's log-ins: the id of a key, when the session ends, and a MAC of both.
+
+    The browser keeps such a token and never the key. It ends by itself, and with the key. Nothing is stored, so every
+    replica and every restart knows it.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._secret = service, service.group_commit.store.secret
+
+    def begin(self, key: Key) -> str:
+        """A token for a key, from now on."""
+        return self._token(key.id, int(self._service.clock() + SESSION_SECONDS))
+
+    def key(self, token: str) -> Key | None:
+        """The key of a session that has not ended."""
+        id_, _, rest = token.partition(".")
+        end = rest.partition(".")[0]
+        if not end.isdecimal() or len(end) > MAX_TIME_DIGITS or self._service.clock() >= int(end):
+            return None
+        if not hmac.compare_digest(token.encode(), self._token(id_, int(end)).encode()):
+            return None
+        key = self._service.state.keys.get(id_)
+        return None if key is None or key.revoked else key
+
+    def _token(self, id_: str, end: int) -> str:
+        mac = blake2b(f"session {id_} {end}".encode(), key=self._secret, digest_size=16).hexdigest()
+        return f"{id_}.{end}.{mac}"
 
 
 class Gate:
@@ -22,33 +57,37 @@ class Gate:
     def __init__(self, service: Service, limits: Limits) -> None:
         self.service, self.limits = service, limits
         self._rate_limit = RateLimit(limits.requests_per_second)
+        self.sessions = Sessions(service)
 
     def admit(self, scope: Scope, needed: KeyScope) -> Key:
         """The key of a request, which must have the needed scope and be within its rate limit."""
-        key = self.check(token_of(scope), needed)
+        key = self._check(self._key_of(scope), needed)
         self._rate_limit.take(key.id)
         return key
 
-    def check(self, token: str | None, needed: KeyScope) -> Key:
-        """The key of a token, which must have the needed scope. A key with the scope admin may do everything."""
-        key = self.service.state.by_hash.get(hash_key(token)) if token else None
+    def check(self, secret: str, needed: KeyScope) -> Key:
+        """The key of a secret, which must have the needed scope. A key with the scope admin may do everything."""
+        return self._check(self.service.state.by_hash.get(hash_key(secret)), needed)
+
+    def _key_of(self, scope: Scope) -> Key | None:
+        """The key that a request carries: in its Authorization header, or in the session of the dashboard's cookie.
+
+        The cookie only counts for requests that read: another site could make a browser send it with a request that
+        changes something.
+        """
+        value = headers_of(scope).get(b"authorization", b"")
+        if value[:7].lower() == b"bearer ":
+            return self.service.state.by_hash.get(hash_key(str(value[7:], "latin-1").strip()))
+        if scope["method"] not in ("GET", "HEAD"):
+            return None
+        return self.sessions.key(HTTPConnection(scope).cookies.get(COOKIE, ""))
+
+    def _check(self, key: Key | None, needed: KeyScope) -> Key:
         if key is None:
             raise Problem(401, "no-key", "a request must carry a valid key: Authorization: Bearer syn_...")
         if needed not in key.scopes and "admin" not in key.scopes:
             raise Problem(403, "forbidden", f"this needs the scope {needed}; this key has {', '.join(key.scopes)}")
         return key
-
-
-def token_of(scope: Scope) -> str | None:
-    """The token that a request carries: in its Authorization header, or in the dashboard's cookie.
-
-    The cookie only counts for requests that read: another site could make a browser send it with a request that
-    changes something.
-    """
-    value = headers_of(scope).get(b"authorization", b"")
-    if value[:7].lower() == b"bearer ":
-        return str(value[7:], "latin-1").strip()
-    return HTTPConnection(scope).cookies.get(COOKIE) if scope["method"] in ("GET", "HEAD") else None
 
 
 async def ensure_admin_key(service: Service, name: str, secret: str | None) -> str | None:

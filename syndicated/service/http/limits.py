@@ -12,6 +12,8 @@ from syndicated.service.http.headers import headers_of
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 
 MAX_JSON_BYTES = 4 * 2**20  # of a body that is one JSON document: decoding it holds the interpreter's lock
+FAILURE_SECONDS = 60.0
+MAX_ADDRESSES = 10_000  # whose failures are kept
 MAX_LENGTH_DIGITS = 18  # of a content-length that is worth parsing
 
 
@@ -34,6 +36,31 @@ class RateLimit:
             wait = {"retry-after": str(math.ceil((1 - tokens) / self.rate))}
             raise ProblemWithHeaders(429, "rate", f"a key may send {self.rate:g} requests a second", wait)
         self._buckets[key] = (tokens - 1, now)
+
+
+@dataclass(slots=True)
+class FailureLimit:
+    """How often each address may fail to log in: some times a minute, and then not at all for the rest of it."""
+
+    failures: int
+    clock: Callable[[], float] = time.monotonic
+    _seen: dict[str, list[float]] = field(default_factory=dict)
+
+    def check(self, address: str) -> None:
+        """Refuse an address that has failed too often."""
+        now = self.clock()
+        latest = [at for at in self._seen.get(address, ()) if now - at < FAILURE_SECONDS]
+        if len(latest) >= self.failures:
+            wait = {"retry-after": str(math.ceil(FAILURE_SECONDS - (now - latest[0])))}
+            detail = f"an address may fail to log in {self.failures} times a minute"
+            raise ProblemWithHeaders(429, "rate", detail, wait)
+
+    def add(self, address: str) -> None:
+        """Count a failure. The addresses that have failed first are forgotten when there are too many."""
+        latest = [*self._seen.pop(address, ()), self.clock()]
+        self._seen[address] = latest[-self.failures :]
+        if len(self._seen) > MAX_ADDRESSES:
+            del self._seen[next(iter(self._seen))]
 
 
 async def read_body(receive: Receive, scope: Scope, max_bytes: int) -> bytes:

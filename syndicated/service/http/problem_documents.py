@@ -25,6 +25,7 @@ TITLES = {
 }
 UNNAMED_TITLE = "Request refused"  # of any other status
 PROBLEM_KINDS = {
+    "commit-unknown": "The journal was lost while it committed. It is not known whether the request was carried out.",
     "conflict": "The event id or the decision's reward was sent before with other content, or the bandit has changed.",
     "disconnected": "The caller closed the connection before the body was complete.",
     "exists": "A bandit with this name exists.",

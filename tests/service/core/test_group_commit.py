@@ -15,7 +15,7 @@ from support.core_service import ARMS, ASK, VECTOR, Harness, PlayCore, refused, 
 from syndicated.service.core.arms import RegisteredArms
 from syndicated.service.core.messages import Arm, Create, DecideRequest, Spec
 from syndicated.service.core.service import Service
-from syndicated.store import SQLite, StoreError
+from syndicated.store import SQLite, StoreError, UnknownCommitError
 
 
 def test_expectation_18_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
@@ -233,3 +233,23 @@ def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
     play_core(test)
     told = "the last snapshot could not be taken, the next start will replay: the journal cannot be used: full"
     assert caplog.messages == [told]
+
+
+def test_expectation_28_whether_a_commit_succeeded_may_be_unknown_and_is_said(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        store = harness.service.group_commit.store
+        write = store.write
+
+        def lose_the_answer(*args: Any) -> None:
+            write(*args)
+            raise UnknownCommitError("the journal was lost while it committed")
+
+        store.write = lose_the_answer  # type: ignore[method-assign,assignment]
+        with refused(503, "commit-unknown", "it is not known whether this was carried out"):
+            await harness.decide()
+        store.write = write  # type: ignore[method-assign]
+        await harness.decide()
+        assert harness.service.state.bandit("b").history.count == 2  # the lost one was carried out
+
+    play_core(test)

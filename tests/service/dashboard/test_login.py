@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 from support.dashboard_site import HOSTILE, Page, Site, tell
 
+from syndicated.service.http import limits
+from syndicated.service.http.auth import SESSION_SECONDS, Sessions
+from syndicated.service.http.problem_documents import ProblemWithHeaders
+
 PAGES = [
     "/",
     "/bandits/b",
@@ -22,10 +26,11 @@ def test_without_a_key_every_page_leads_to_the_login_and_tells_nothing(tmp_path:
         revoked, no_reader = await site.key("old", "admin"), await site.key("decider", "decide", "reward")
         keys = {key.name: key.id for key in site.service.state.keys.values()}
         await site.service.admin.revoke_key("test", keys["old"])
-        for key in (None, "", "syn_wrong", revoked, no_reader):
+        old = Sessions(site.service).begin(site.service.state.keys[keys["old"]])
+        for cookie in (None, "", "syn_wrong", site.secret, revoked, no_reader, old, site.session(no_reader)):
             async with site.visitor() as visitor:
-                if key is not None:
-                    visitor.cookies.set("syndicated_key", key)
+                if cookie is not None:
+                    visitor.cookies.set("syndicated_session", cookie)
                 for path in PAGES:
                     answer = await visitor.get(path.format(id=decision.decision_id))
                     assert (answer.status_code, answer.text) == (303, "")
@@ -61,6 +66,53 @@ def test_the_login_keeps_the_key_where_scripts_and_other_sites_cannot_use_it(tmp
             assert (await visitor.get("/")).status_code == 303
 
     tell(tmp_path, story)
+
+
+def test_expectation_29_a_session_is_no_key_and_ends(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        async with site.visitor() as visitor:
+            await visitor.post("/login", data={"key": site.secret})
+            token = visitor.cookies["syndicated_session"]
+            assert site.secret not in token
+            assert (await visitor.get("/v1/bandits", headers={"authorization": f"Bearer {token}"})).status_code == 401
+            id_, end, mac = token.split(".")
+            later = f"{id_}.{int(end) + 1}.{mac}"
+            site.clock.now += SESSION_SECONDS - 1
+            assert (await visitor.get("/")).status_code == 200
+            site.clock.now += 1
+            assert (await visitor.get("/")).status_code == 303
+        for forged in (later, f"{id_}.{'9' * 20}.{mac}", f"{id_}.x.{mac}", id_):
+            async with site.visitor() as visitor:
+                visitor.cookies.set("syndicated_session", forged)
+                assert (await visitor.get("/")).status_code == 303
+
+    tell(tmp_path, story)
+
+
+def test_expectation_29_failed_log_ins_are_limited_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(site: Site) -> None:
+        async with site.visitor() as visitor:
+            codes = [(await visitor.post("/login", data={"key": "syn_no"})).status_code for _ in range(11)]
+            assert codes == [401] * 10 + [429]
+            refused = await visitor.post("/login", data={"key": site.secret})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+            site.clock.now += 60
+            assert (await visitor.post("/login", data={"key": site.secret})).status_code == 303
+
+    tell(tmp_path, story)
+    assert [record.getMessage() for record in caplog.records].count("a log-in failed") == 10
+    assert "syn_no" not in caplog.text
+
+
+def test_the_addresses_whose_failures_are_kept_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ADDRESSES", 2)
+    failures = limits.FailureLimit(1)
+    for address in ("a", "b", "c"):
+        failures.add(address)
+    failures.check("a")
+    for address in ("b", "c"):
+        with pytest.raises(ProblemWithHeaders):
+            failures.check(address)
 
 
 def test_a_key_that_is_wrong_or_may_not_read_is_refused_at_the_login(tmp_path: Path) -> None:

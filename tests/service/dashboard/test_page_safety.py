@@ -11,7 +11,7 @@ from syndicated.service.dashboard import handlers
 
 def test_script_text_in_every_name_is_escaped(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
-        site.client.cookies.set("syndicated_key", await site.key(HOSTILE, "read"))
+        site.client.cookies.set("syndicated_session", site.session(await site.key(HOSTILE, "read")))
         await site.create("b", holdout=0.01, fallback="arm", fallback_arm=HOSTILE)
         arms = [Arm(HOSTILE, x=[1.0, 0, 0]), Arm(HOSTILE + "2", x=[0, 1.0, 0])]
         decision = await site.decide("b", arms=arms, event_id=HOSTILE, subject=HOSTILE)

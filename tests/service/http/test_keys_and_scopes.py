@@ -8,7 +8,7 @@ from support.api_service import SCRIPT, Api
 
 from syndicated.cli import serve
 from syndicated.service.core.state import hash_key
-from syndicated.service.http.auth import ensure_admin_key
+from syndicated.service.http.auth import Sessions, ensure_admin_key
 from syndicated.service.http.endpoints import Endpoint
 from syndicated.service.http.routes import TABLE
 
@@ -67,7 +67,8 @@ def test_the_cookie_of_the_pages_can_only_read(play: Callable[..., None]) -> Non
     async def test(api: Api) -> None:
         key = await api.key("admin")
         del api.client.headers["authorization"]
-        headers = {"cookie": f"syndicated_key={key}"}
+        session = Sessions(api.service).begin(api.service.state.by_hash[hash_key(key)])
+        headers = {"cookie": f"syndicated_session={session}"}
         assert (await api.call("GET", "/v1/bandits", headers=headers)).status_code == 200
         assert (await api.call("POST", "/v1/bandits/b/decide", {}, headers=headers)).status_code == 401
         assert (await api.call("DELETE", "/v1/bandits/b", headers=headers)).status_code == 401

@@ -11,6 +11,10 @@ from syndicated._statefile import unpack
 from syndicated.service.core.state import State
 from syndicated.service.http import handlers, parquet
 
+NESTED: Any = []
+for _ in range(900):
+    NESTED = [NESTED]
+
 
 def _agent(data: bytes) -> tuple[Any, dict[str, bytes]]:
     """A model without the name of its agent."""
@@ -132,6 +136,7 @@ def test_a_log_learns_a_decision_once_and_has_a_key_once_and_is_in_order(play: C
             [reward, decide],
             [decide, reward | {"kind": "late"}],
             [decide, reward | {"value": None}],
+            [decide | {"context": NESTED}],
         ):
             log = b"\n".join(json.dumps(line).encode() for line in lines)
             assert (await api.call("POST", "/v1/bandits/new/log", log)).status_code == 422
