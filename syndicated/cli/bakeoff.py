@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from syndicated._extras import extra
+from syndicated._progress import progress_bars
 from syndicated._validation import check_count
-from syndicated.cli.execution import progress_bars
-from syndicated.cli.options import console
+from syndicated.cli.options import TASKS_ARE_KEPT, console
 from syndicated.datasets.classification import fetch, find_sets
 from syndicated.datasets.movielens import cache
 from syndicated.experiments import bakeoff
@@ -29,7 +29,7 @@ def add_bakeoff(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=FIRST_SEED, help=f"of the first order (default {FIRST_SEED})")
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
     command.add_argument("--out", "--output", type=Path, default=Path("results"), help="folder (default results)")
-    command.set_defaults(command=_bakeoff)
+    command.set_defaults(command=_bakeoff, interrupted=TASKS_ARE_KEPT)
 
 
 def _bakeoff(options: argparse.Namespace) -> None:

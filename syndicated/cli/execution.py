@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syndicated._extras import extra
+from syndicated._progress import progress_bars
 from syndicated._validation import check_count
+from syndicated.cli.options import TASKS_ARE_KEPT
 from syndicated.errors import InputError
 from syndicated.experiments import (
     Executor,
@@ -27,7 +29,6 @@ from syndicated.experiments import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.progress import Progress
 
 
 def add_size(command: argparse.ArgumentParser) -> None:
@@ -41,6 +42,7 @@ def add_size(command: argparse.ArgumentParser) -> None:
     command.add_argument("--engine", choices=["processes", "dask"], default="processes", help="default processes")
     command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster (default: --jobs processes here)")
     command.add_argument("--out", "--output", type=Path, default=Path("results"), help="folder (default results)")
+    command.set_defaults(interrupted=TASKS_ARE_KEPT)
 
 
 def run_and_tabulate(options: argparse.Namespace, name: str, experiments: Sequence[Experiment]) -> list[Result]:
@@ -78,22 +80,6 @@ def _executor(options: argparse.Namespace) -> Executor:
     if options.scheduler is not None:
         raise InputError("--scheduler is for --engine dask; got --engine processes")
     return processes(jobs)
-
-
-def progress_bars() -> "Progress":
-    """Progress bars on standard error."""
-    from rich import progress
-    from rich.console import Console
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
 
 
 def save_and_print(options: argparse.Namespace, name: str, figure: "Figure") -> None:

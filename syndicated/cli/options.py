@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+URL = "SYNDICATED_URL"  # the environment variable with that of a service
+DEFAULT_URL = "http://127.0.0.1:8000"
+TASKS_ARE_KEPT = "finished tasks are kept, the same command goes on"
+
+
 def settings_of(pairs: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The values of --set, by what they set: the space, or arguments of the policy, tuner or environment."""
     settings: dict[str, dict[str, Any]] = {"space": {}, "policy": {}, "tuner": {}, "environment": {}}

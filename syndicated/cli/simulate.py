@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syndicated._validation import check_count, check_number
+from syndicated.cli.options import DEFAULT_URL, URL
 from syndicated.environments import ENVIRONMENTS
 from syndicated.environments.base import Environment, Round
 from syndicated.errors import InputError, SyndicatedError
@@ -24,8 +25,7 @@ from syndicated.types import Array
 if TYPE_CHECKING:
     from syndicated.client import AsyncClient
 
-KEY, URL = "SYNDICATED_KEY", "SYNDICATED_URL"  # environment variables
-DEFAULT_URL = "http://127.0.0.1:8000"
+KEY = "SYNDICATED_KEY"  # an environment variable
 CLEAR_LINE = "\r\x1b[K"  # empties the current line of a terminal
 MAX_ROUNDS, MAX_CONCURRENCY = 1_000_000, 64
 TIMEOUT, PATIENCE = 30.0, 120.0  # seconds: nobody waits for a simulation, so it need not give up early

@@ -10,10 +10,11 @@ LINEAR_POINT = {"boldness": 1.0}  # evidence chooses the penalty
 
 
 class RewardModel:
-    """A regression on the arms' features; of named arms, which may have none, one for each."""
+    """A regression on the arms' features; of named arms, which may have none, one for each and one for all."""
 
     def __init__(self, dim: int) -> None:
-        self._linear, self._own, self._book = LinUCB(dim=dim), ArmUCB(dim=dim), ArmBook()
+        self._linear, self._book = LinUCB(dim=dim), ArmBook()
+        self._own = ArmUCB(dim=dim, models="hybrid", link="linear")  # no prior level: clicks may be rare
         self._linear.prepare([LINEAR_POINT])
         self._low = self._high = self._count = 0.0
 

@@ -20,14 +20,14 @@ def print_evaluations(console: "Console", title: str, log: Log, found: Mapping[s
     table = Table()
     for name in ("player", "estimator"):
         table.add_column(name)
-    for name in ("mean reward", f"{100 * first.confidence:g}% interval", "accepted", "effective"):
+    for name in ("mean reward", f"{100 * first.confidence:g}% interval", "accepted", "effective", "rewarded"):
         table.add_column(name, justify="right")
-    table.add_row("the log", "mean", *_cells(first.logged), "", "", end_section=True)
+    table.add_row("the log", "mean", *_cells(first.logged), "", "", "", end_section=True)
     for label, each in found.items():
-        table.add_row(label, "DR", *_cells(each.dr), f"{each.accepted:,}", f"{each.effective:,.0f}")
-        table.add_row("", "SNIPS", *_cells(each.snips), "", "")
-        table.add_row("", "IPS", *_cells(each.ips), "", "")
-        table.add_row("", "DR less the log", *_cells(each.gain), "", "", end_section=True)
+        table.add_row(label, "DR", *_cells(each.dr), *_counts(each))
+        table.add_row("", "SNIPS", *_cells(each.snips), "", "", "")
+        table.add_row("", "IPS", *_cells(each.ips), "", "", "")
+        table.add_row("", "DR less the log", *_cells(each.gain), "", "", "", end_section=True)
     console.print(table)
     console.print(_about(first), highlight=False, soft_wrap=True)
     console.print(f"Left out: {log.left_out}.", highlight=False)
@@ -38,16 +38,24 @@ def print_evaluations(console: "Console", title: str, log: Log, found: Mapping[s
 
 def _about(found: Evaluation) -> str:
     """What the estimates are about."""
+    if not found.accepted:
+        return "The target learned nothing: it is the same in all rounds of the log."
     about = f"Each is about the target's own first rounds, as many as were accepted; the log had {found.rounds:,}."
     if found.histories == 1:
         return f"{about}\nOne history of each target: another --seed, or more --histories, shows how much it matters."
     return f"{about}\nMeans over {found.histories} histories of each target; the intervals include how far they differ."
 
 
+def _counts(found: Evaluation) -> tuple[str, str, str]:
+    return f"{found.accepted:,}", f"{found.effective:,.0f}", f"{found.rewarded:,.0f}"
+
+
 def _cells(estimate: Estimate) -> tuple[str, str]:
-    """The value and its interval, with two digits of the interval's half."""
-    half = estimate.high - estimate.value
-    if not math.isfinite(half):
+    """The value and its interval, with two digits of half its width."""
+    if not math.isfinite(estimate.value):
         return "–", "–"
+    half = (estimate.high - estimate.low) / 2
+    if not math.isfinite(half):
+        return f"{estimate.value:.4g}", "–"
     places = min(9, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 4
     return f"{estimate.value:.{places}f}", f"{estimate.low:.{places}f} to {estimate.high:.{places}f}"

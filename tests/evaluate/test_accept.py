@@ -7,7 +7,7 @@ import pytest
 
 from syndicated import OP, SGDTS, UCBGLM, Agent, Consensus, Corral, LinTS, LinUCB, Space, Syndicated, TwoLayer
 from syndicated._player import Proposal
-from syndicated.evaluate._estimates import accept
+from syndicated.evaluate._walk import accept
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.types import Array
 
