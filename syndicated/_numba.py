@@ -46,7 +46,7 @@ _has_turn = False  # whether this process is the one that compiles; one thread a
 
 def load(function: FunctionType, signature: str) -> Callable[..., Any]:
     """Numba's dispatcher for this one signature, from the cache or compiled now."""
-    dispatcher = _dispatcher(function)
+    dispatcher = dispatcher_of(function)
     if not hasattr(dispatcher, "stats"):  # NUMBA_DISABLE_JIT: it is the function itself
         return cast(Callable[..., Any], dispatcher)
     _announcement.cache_path = dispatcher.stats.cache_path
@@ -56,7 +56,7 @@ def load(function: FunctionType, signature: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], dispatcher)
 
 
-def _dispatcher(function: FunctionType) -> Any:
+def dispatcher_of(function: FunctionType) -> Any:
     try:
         return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # neither beside the source nor in the user's cache can a file be written

@@ -23,6 +23,9 @@ COMMANDS = (
     ("simulate", "play a simulated world against a running service", "simulate", "add_simulate"),
     ("backup", "copy a service's journal into a file, also while it is in use", "backup", "add_backup"),
     ("restore", "fill an empty journal from a backup", "backup", "add_restore"),
+    ("quickstart", "write a runnable example into a folder", "quickstart", "add_quickstart"),
+    ("doctor", "what is installed, compiled, cached and reachable", "doctor", "add_doctor"),
+    ("completion", "a script with which a shell completes commands and options", "completion", "add_completion"),
     ("compile", "compile the package now, for example while an image is built", "compile", "add_compile"),
 )
 EXAMPLES = """\
@@ -52,6 +55,9 @@ examples:
   syndicated bakeoff --data wine --data digits --no-peers --repeats 1
       real data played as bandits, or a part of it
 
+  syndicated quickstart news
+      a runnable example, news/news_page.py
+
   syndicated evaluate log.jsonl --tuner Consensus --tuner Theory
       what each would have earned, from a log of decisions with propensities
 
@@ -80,10 +86,14 @@ class Command(Parser):
         self._complete = False
 
     def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
+        self.load()
+        return super().parse_known_args(*arguments, **named)
+
+    def load(self) -> None:
+        """Add the arguments of the command, once."""
         if not self._complete:
             self._complete = True
             getattr(import_module(f"{__name__}.{self._module}"), self._add_arguments)(self)
-        return super().parse_known_args(*arguments, **named)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,7 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"syndicated: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("syndicated: interrupted; finished tasks are kept, the same command goes on", file=sys.stderr)
+        word = getattr(options, "interrupted", None)
+        print("syndicated: interrupted" + (f"; {word}" if word else ""), file=sys.stderr)
         return 130
     return 0
 
