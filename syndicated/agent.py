@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from syndicated import _files
 from syndicated._agent_state import decision_from_json, pack_agent, parts_in, unpack_agent
+from syndicated._html import html_table
 from syndicated._player import Player
 from syndicated._validation import check_count, check_number, shorten
 from syndicated.errors import InputError
@@ -29,6 +30,7 @@ from syndicated.spec import build, complete, text_of
 from syndicated.tuners import TUNERS, Consensus, Tuner
 from syndicated.types import ArmId, Choice, Decision
 
+MAX_SHOWN_ARMS = 20  # in notebooks
 ARM_POLICY, SPARSE_POLICY = "ArmUCB", "DiagonalUCB"  # the defaults of agents for named arms
 
 
@@ -114,6 +116,13 @@ class Agent:
         parts = f"{text_of(self.policy)}, {text_of(self.tuner)}, seed={self.player.seed}"
         named = "" if self._reader is None else f", {len(self.arms)} arms"
         return f"<Agent({parts}): round {self.round}, {self.open} open{named}>"
+
+    def _repr_html_(self) -> str:
+        """What it is and how far it has come, for notebooks, with the candidates of its tuner."""
+        rows = [("policy", text_of(self.policy)), ("tuner", text_of(self.tuner)), ("seed", str(self.player.seed))]
+        rows += [("round", f"{self.round:,}"), ("open decisions", f"{self.open:,}")]
+        rows += [("arms", ", ".join(str(id_) for id_ in self.arms[:MAX_SHOWN_ARMS]))] if self.arms else []
+        return html_table(("Agent", ""), rows) + self.tuner._repr_html_()
 
     @property
     def id(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from itertools import product
 
+from syndicated._html import html_table
 from syndicated._validation import check_number
 from syndicated.errors import InputError
 from syndicated.types import Params
@@ -39,6 +40,11 @@ class Space:
 
     def __hash__(self) -> int:
         return hash(tuple(self.axes.items()))
+
+    def _repr_html_(self) -> str:
+        """A row for each axis, for notebooks."""
+        rows = [(name, ", ".join(f"{value:g}" for value in values)) for name, values in self.axes.items()]
+        return html_table(("hyper-parameter", "candidates"), rows, [f"{len(self.points):,} points"])
 
     def __repr__(self) -> str:
         return f"Space({', '.join(f'{name}={list(values)}' for name, values in self.axes.items())})"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from types import FunctionType
@@ -71,7 +72,8 @@ def _version(package: str) -> str | None:
 
 
 def _compiled() -> Iterator[Row]:
-    from syndicated.cli.compile import KERNELS  # it imports all that has kernels
+    import_module("syndicated.cli.compile")  # it imports all that has kernels
+    from syndicated._compiled import KERNELS
 
     folders = {kernel: _cache_folder(kernel.function) for kernel in KERNELS}
     there = [kernel for kernel, folder in folders.items() if folder and _is_cached(folder, kernel.function)]

@@ -4,6 +4,7 @@ The paper's own are in `syndicated.experiments.paper`, the standing comparison o
 `syndicated.experiments.scoreboard`.
 """
 
+from syndicated.experiments._decisions import DecisionSeries, decision_series, draw_decisions
 from syndicated.experiments._executors import dask, processes
 from syndicated.experiments._experiment import Experiment, Task
 from syndicated.experiments._plots import Area, areas, draw_grid, draw_regret, save_figure, shades
@@ -14,6 +15,7 @@ from syndicated.experiments._tables import print_published, print_results
 __all__ = [
     "Area",
     "Curve",
+    "DecisionSeries",
     "Executor",
     "Experiment",
     "Result",
@@ -23,6 +25,8 @@ __all__ = [
     "areas",
     "collect",
     "dask",
+    "decision_series",
+    "draw_decisions",
     "draw_grid",
     "draw_regret",
     "evidence_text",

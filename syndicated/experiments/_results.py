@@ -9,11 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from syndicated import _special
 from syndicated._files import write_csv
+from syndicated._frames import frame_of
+from syndicated._html import html_table
 from syndicated.experiments._experiment import Experiment, Task
 from syndicated.experiments._run import Curve, Run
 from syndicated.streams import BOOTSTRAP, Stream
@@ -42,6 +45,34 @@ class Result:
     def final(self, tuner: str) -> Array:
         """The regret of every repeat at the horizon."""
         return self.curves[tuner][:, -1]
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """A data frame of pandas or polars with the regret of every tuner, repeat and round kept."""
+        shape = len(self.rounds)
+        repeats = [(label, k) for label, own in self.curves.items() for k in range(len(own))]
+        return frame_of(
+            {
+                "tuner": [label for label, _ in repeats for _ in range(shape)],
+                "repeat": [k for _, k in repeats for _ in range(shape)],
+                "round": self.rounds.tolist() * len(repeats),
+                "regret": [value for label, k in repeats for value in self.curves[label][k].tolist()],
+            },
+            library,
+        )
+
+    def _repr_html_(self) -> str:
+        """The table of tuners, the least mean regret first, for notebooks."""
+        head = ("tuner", "mean regret", "standard error", "more than the best", "95 % from", "to")
+        rows = summary(self)
+        cells = [
+            (
+                row.tuner,
+                *(f"{v:.4g}" for v in (row.mean, row.error, row.difference)),
+                f"{row.low:.4g} to {row.high:.4g}",
+            )
+            for row in rows
+        ]
+        return html_table(head, cells, [evidence_text(rows, self.experiment.repeats)])
 
 
 @dataclass(frozen=True)

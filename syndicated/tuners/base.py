@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._html import html_table
 from syndicated._learner import Learner
 from syndicated._validation import check_count, check_range, shorten
 from syndicated.errors import InputError
@@ -56,6 +57,13 @@ class Tuner(Learner):
     def probabilities(self) -> list[Array]:
         """The probability of every candidate on every axis, now."""
         return [np.full(len(axis), 1 / len(axis)) for axis in self.axes()]
+
+    def _repr_html_(self) -> str:
+        """The candidates and their probabilities now, for notebooks."""
+        axes = zip(self.axes(), self.probabilities(), strict=True)
+        pairs = [pair for candidates, p in axes for pair in zip(candidates, p, strict=True)]
+        rows = [(", ".join(f"{n} = {v:g}" for n, v in point.items()) or "theory", f"{p:.3f}") for point, p in pairs]
+        return html_table((type(self).__name__, "probability"), rows)
 
     def choose(self, rng: Stream) -> Choice:
         """The hyper-parameters of the next period, with the probability of this draw."""

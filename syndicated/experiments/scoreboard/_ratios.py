@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from syndicated._files import write_csv
+from syndicated._frames import frame_of
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._results import MIN_REPEATS, direction, expanded, resampled_means
 from syndicated.experiments._run import Run
@@ -53,6 +55,19 @@ class World:
         """The tuner's mean regret divided by the other's; None if one of them did not play, or if they are the same."""
         pairs = _pairs([self], tuner, base)
         return ratio(pairs) if pairs else None
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """A data frame of pandas or polars with the final regret of every tuner and repeat."""
+        pairs = [(tuner, k) for tuner, own in self.regrets.items() for k in range(len(own))]
+        return frame_of(
+            {
+                "world": [self.experiment.name] * len(pairs),
+                "tuner": [tuner for tuner, _ in pairs],
+                "repeat": [k for _, k in pairs],
+                "regret": [float(self.regrets[tuner][k]) for tuner, k in pairs],
+            },
+            library,
+        )
 
 
 @dataclass(frozen=True)
