@@ -42,7 +42,7 @@ def clicks(rng: np.random.Generator, section: str, who: dict[str, Any]) -> bool:
 def play(seed: int = 1) -> tuple[Agent, float, float]:
     """An agent that has seen all visits, and the share of clicks that it and random choices got."""
     rng = np.random.default_rng(seed)
-    agent = Agent.for_arms(seed=seed)
+    agent = Agent(seed=seed)
     mine, random = 0, 0
     for visit in range(VISITS):
         who, arms = visitor(rng), sections(visit)

@@ -11,13 +11,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from syndicated import _files
 from syndicated._agent_state import decision_from_json, pack_agent, parts_in, unpack_agent
 from syndicated._html import html_table
 from syndicated._player import Player
-from syndicated._validation import check_count, check_number, shorten
+from syndicated._validation import check_count, check_features, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.features._columns import MAX_COLUMNS
@@ -26,22 +27,39 @@ from syndicated.features._side import LEARNED
 from syndicated.policies import POLICIES, Policy
 from syndicated.policies.base import ArmPolicy
 from syndicated.registry import find
-from syndicated.spec import build, complete, text_of
-from syndicated.tuners import TUNERS, Consensus, Tuner
-from syndicated.types import ArmId, Choice, Decision
+from syndicated.space import Space
+from syndicated.spec import build, complete, spec_of, text_of
+from syndicated.tuners import TUNERS, Consensus, Fixed, Tuner
+from syndicated.types import ArmId, Array, Choice, Decision
 
 MAX_SHOWN_ARMS = 20  # in notebooks
-ARM_POLICY, SPARSE_POLICY = "ArmUCB", "DiagonalUCB"  # the defaults of agents for named arms
+ARM_POLICY, SPARSE_POLICY, ROW_POLICY = "ArmUCB", "DiagonalUCB", "LinUCB"  # the defaults: named arms, and rows
+OPEN_FIELDS = {"kind": "fields", "context": LEARNED, "arm": LEARNED, "interactions": False}
+
+
+def default_tuner(policy: Policy) -> Tuner:
+    """The tuner of `Agent(policy)`: the point that the policy advises, or Consensus on its default candidates."""
+    point = policy.advised
+    return (
+        Consensus(policy.space) if point is None else Fixed(Space(**{name: [value] for name, value in point.items()}))
+    )
 
 
 class Agent:
     """A self-tuning bandit.
 
-    The policy and the tuner given here are descriptions: the agent works on fresh copies. Arms may differ in number
+    Nothing has to be given. What comes first decides the policy: arms with ids have a model each (`ArmUCB`), rows of
+    numbers share one (`LinUCB`, as wide as the first table). `repr` says what was chosen, and why.
+
+    A policy and a tuner given here are descriptions: the agent works on fresh copies. Arms may differ in number
     and features from round to round. With a `catalogue`, the features of all arms there will ever be, arms are given
     by their numbers in it, which is faster when they are many. `id` names the agent in its decisions; by default it is
     random. An agent is for one thread at a time.
 
+    >>> agent = Agent()
+    >>> agent.learn(agent.decide({"hour": 9}, arms=["tea", "coffee"]), reward=1.0)
+    >>> print(repr(agent).partition(": ")[2])
+    round 1, 0 open, 1 arms; logistic: every reward was 0 or 1>
     >>> from syndicated import LinUCB, Space, Syndicated
     >>> agent = Agent(LinUCB(dim=2), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])), seed=7)
     >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
@@ -55,23 +73,28 @@ class Agent:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy | None = None,
         tuner: Tuner | None = None,
         *,
         seed: int = 0,
         catalogue: npt.ArrayLike | None = None,
         id: str | None = None,
     ) -> None:
+        self._reader: ArmReader | None = None
+        if policy is None and catalogue is None:
+            self._reader = ArmReader(OPEN_FIELDS)
+            policy = _policy_for(None, None, self._reader)
+        elif policy is None:
+            policy = _policy_for_rows(_table(catalogue))
         if not isinstance(policy, Policy):
             raise InputError(f"policy must be a policy such as LinUCB(dim=3); got {shorten(policy)}")
         if not isinstance(tuner, Tuner | None):
             raise InputError(f"tuner must be a tuner such as Consensus(Space(alpha=[0.1, 1])); got {shorten(tuner)}")
-        seed = check_count("seed", seed, low=0)
-        self.player = Player(policy, tuner or Consensus(policy.space), seed, catalogue, id or secrets.token_hex(8))
+        seed, self._given_tuner = check_count("seed", seed, low=0), tuner
+        self.player = Player(policy, tuner or default_tuner(policy), seed, catalogue, id or secrets.token_hex(8))
         self.round = 0
         self.choice = Choice({})
         self._open: set[int] = set()
-        self._reader: ArmReader | None = None
 
     @classmethod
     def for_arms(
@@ -90,11 +113,11 @@ class Agent:
     ) -> "Agent":
         """An agent for arms that have ids, in a context: numbers, texts, truth values, lists of them, or a vector.
 
-        Nothing has to be given. `context` and `features` (those of arms) are names of fields, or names with their
-        kinds; what they leave open is learned from what comes. `arms` are those that are meant where `decide` is given
-        none. `interactions` adds the products of both. `encoder` is the spec of another kind of features. `policy` is a
-        policy, its name, or its spec: `ArmUCB` by default, `DiagonalUCB` with features that are sparse. `models` are
-        "per-arm", "hybrid" or "shared".
+        Nothing has to be given: then it is `Agent()`. `context` and `features` (those of arms) are names of fields, or
+        names with their kinds; what they leave open is learned from what comes. `arms` are those that are meant where
+        `decide` is given none. `interactions` adds the products of both. `encoder` is the spec of another kind of
+        features. `policy` is a policy, its name, or its spec: `ArmUCB` by default, `DiagonalUCB` with features that are
+        sparse. `models` are "per-arm", "hybrid" or "shared".
 
         >>> agent = Agent.for_arms(policy="LinUCB", encoder={"kind": "ids", "arms": ["tea", "milk"], "context": 1})
         >>> decision = agent.decide([0.5], arms=["milk", "tea"])
@@ -103,8 +126,8 @@ class Agent:
         >>> agent.learn(decision, reward=1.0)
         """
         if encoder is None:
-            open_ = {"context": _open(context), "arm": _open(features), "interactions": interactions}
-            encoder = {"kind": "fields", **open_}
+            said = {"context": _open(context), "arm": _open(features), "interactions": interactions}
+            encoder = {**OPEN_FIELDS, **said}
         elif context is not None or features is not None or interactions:
             raise InputError(f"context, features and interactions are for no encoder of its own; got {encoder}")
         reader = ArmReader(encoder, arms)
@@ -115,13 +138,15 @@ class Agent:
     def __repr__(self) -> str:
         parts = f"{text_of(self.policy)}, {text_of(self.tuner)}, seed={self.player.seed}"
         named = "" if self._reader is None else f", {len(self.arms)} arms"
-        return f"<Agent({parts}): round {self.round}, {self.open} open{named}>"
+        chosen = "".join(f"; {text}" for text in self.policy.chosen.values())
+        return f"<Agent({parts}): round {self.round}, {self.open} open{named}{chosen}>"
 
     def _repr_html_(self) -> str:
         """What it is and how far it has come, for notebooks, with the candidates of its tuner."""
         rows = [("policy", text_of(self.policy)), ("tuner", text_of(self.tuner)), ("seed", str(self.player.seed))]
         rows += [("round", f"{self.round:,}"), ("open decisions", f"{self.open:,}")]
         rows += [("arms", ", ".join(str(id_) for id_ in self.arms[:MAX_SHOWN_ARMS]))] if self.arms else []
+        rows += self.policy.chosen.items()
         return html_table(("Agent", ""), rows) + self.tuner._repr_html_()
 
     @property
@@ -161,25 +186,41 @@ class Agent:
 
     def _named(self) -> ArmReader:
         if self._reader is None:
-            raise InputError("arms with ids need an agent that was made by Agent.for_arms")
+            raise InputError("this agent takes rows; arms with ids need Agent() or Agent.for_arms")
         return self._reader
 
     def decide(self, context: Any = None, arms: Any = None) -> Decision:
         """Play one of K arms: ids or objects with ids, in a context.
 
-        Agents that were not made by `for_arms` take no context, and arms that are the rows of a table of features, or
-        numbers of the catalogue if there is one.
+        Or, without a context, arms that are the rows of a table of features, or numbers of the catalogue if there is
+        one: so do agents that were given a policy or a catalogue, and those whose first arms were such a table.
         """
+        if arms is None and self._takes_rows and (table := _table(context)) is not None:
+            self._take_rows(table)
         if self._reader is not None:
             given: Any = self._reader.read(context, arms)
         elif context is None or arms is None:
             given = context if arms is None else arms
         else:
-            raise InputError("a context needs an agent that was made by Agent.for_arms; this one takes rows")
+            raise InputError("a context needs an agent for arms with ids; this one takes rows")
         decision = self.player.decide(given, self.round, self.choice)
         self._open.add(self.round)
         self.advance(decision.choice)
         return decision
+
+    @property
+    def _takes_rows(self) -> bool:
+        """Whether a table may still decide the policy: nothing was decided, and nothing said that arms have ids."""
+        reader = self._reader
+        if reader is None or self.round or reader.ids or reader.spec != OPEN_FIELDS:
+            return False
+        return spec_of(self.policy) == spec_of(_policy_for(None, None, ArmReader(OPEN_FIELDS)))
+
+    def _take_rows(self, table: Array) -> None:
+        """Become an agent for rows like these."""
+        rows = Agent(_policy_for_rows(table), self._given_tuner, seed=self.player.seed, id=self.id)
+        check_features(rows.player.check_table(table))
+        self.player, self._reader = rows.player, None
 
     def advance(self, choice: Choice | None) -> None:
         """Go on to the next round after a decision with this choice (None in the warm-up)."""
@@ -219,8 +260,30 @@ class Agent:
         return decision_from_json(self.player, self.round, text, self._reader)
 
     def restore(self, data: bytes) -> None:
-        """Go on from the state of an agent with the same policy, tuner, seed and catalogue."""
+        """Go on from the state of an agent with the same policy, tuner, seed and catalogue.
+
+        An agent that has decided nothing takes over the state of one that was made like it and met rows.
+        """
+        if self._takes_rows:
+            policy, _, _, reader = parts_in(data)
+            if reader is None:
+                self._take_rows(np.zeros((1, policy.dim)))
         self.round, self.choice, self._open, self._reader = unpack_agent(self.player, data, self._reader)
+
+
+def _table(given: Any) -> Array | None:
+    """Rows of numbers, if they are such."""
+    try:
+        table = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return table if table.ndim == 2 and table.size else None
+
+
+def _policy_for_rows(table: Array | None) -> Policy:
+    if table is None:
+        raise InputError("a catalogue must be a table, one row of features for each arm")
+    return build(POLICIES, {"name": ROW_POLICY, "dim": table.shape[1]})
 
 
 def _open(schema: Any) -> Any:

@@ -90,6 +90,10 @@ class Stream:
     def __init__(self, seed: int, purpose: int, round_: int = 0) -> None:
         self._seed, self._purpose, self._round, self._block = seed, purpose, round_, 0
 
+    @property
+    def round(self) -> int:
+        return self._round
+
     def uniforms(self, n: int) -> Array:
         return self._fill(fill_uniforms, n)
 

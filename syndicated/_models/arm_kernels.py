@@ -18,6 +18,7 @@ import numpy as np
 from syndicated._argmax import best
 from syndicated._compiled import compiled
 from syndicated._models.logistic import logistic_gain, sigmoid
+from syndicated._models.scaled_kernels import LEVEL_MEMORY, MAX_GAIN, MAX_SIZES, NO_LIMIT, largest_usual
 from syndicated.streams import Word, fill_uniforms
 from syndicated.types import Array, Ints
 
@@ -27,7 +28,10 @@ SCALE = "f8[::1], f8[::1]"  # center, weight
 ARMS = "f8[:,::1], f8[:,:,::1], i8[::1]"  # own, covariances, plays
 BELIEF = "f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1]"  # sums, prior, common, common_covariance, common_prior
 TIE_BREAK = 1e-9  # of a standard deviation
-ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED = range(6)  # the entries of `ArmModels.sums`
+# The entries of `ArmModels.sums`; the sizes of the last errors come after them.
+ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED, SEEN, LIMIT, EXCESS, TIES, LAST, LEARNED, *_LEVEL, SIZES = range(16)
+MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
+SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
 VISITS = 4  # of older rows, for each reward
 
@@ -88,8 +92,13 @@ def level_of(sums: Array) -> float:
 
 @compiled("f8(f8[::1], b1)")
 def unit_of(sums: Array, is_logistic: bool) -> float:
-    """What standard deviations are multiples of: of logits 1, of rewards the noise that the errors show, if they do."""
-    return 1.0 if is_logistic or not sums[ERRORS] > 0.0 else math.sqrt(sums[ERRORS] / sums[JUDGED])
+    """What standard deviations are multiples of: of logits 1, of rewards the noise that the errors show.
+
+    As long as they show none it is as large as rewards are, so that the order of ties is not rounded away.
+    """
+    if is_logistic:
+        return 1.0
+    return math.sqrt(sums[ERRORS] / sums[JUDGED]) if sums[ERRORS] > 0.0 else max(1.0, abs(sums[ORIGIN]))
 
 
 @compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], b1, {SCALE}, {ARMS}, {BELIEF})")
@@ -115,7 +124,7 @@ def beliefs(
     z, u, w = np.empty(D), np.empty(D), np.empty(D)
     for a in range(len(numbers)):
         scale_row(z, X[a], center, weight)
-        k, m = numbers[a], sums[ORIGIN]
+        k, m = numbers[a], sums[ORIGIN] + sums[MOVING] * sums[FOLLOWING]
         if not 0 <= k < len(plays) or plays[k] == 0:
             for i in range(D):
                 u[i] = prior[i] * z[i]
@@ -217,6 +226,32 @@ def along(out: Array, X: Array, center: Array, weight: Array, P: Array, directio
         out[a] = inner(z, direction) / math.sqrt(max(times(P, z, u), 1e-300))
 
 
+@compiled("f8(f8[::1], f8, f8)")
+def usual_error(sums: Array, error: float, scale: float) -> float:
+    """The error of a linear prediction, cut to the largest usual one; its size is remembered."""
+    size, sizes = abs(error) / math.sqrt(scale), sums[SIZES:]
+    sizes[int(sums[JUDGED]) % len(sizes)] = size
+    sums[SEEN] = max(sums[SEEN], sums[JUDGED] + 1.0)
+    if size > sums[LIMIT] > NO_LIMIT:
+        sums[LIMIT] = largest_usual(sizes, int(sums[SEEN]), sums[TIES])
+    usual = error if sums[LIMIT] == NO_LIMIT else math.copysign(min(size, sums[LIMIT]) * math.sqrt(scale), error)
+    sums[EXCESS] = error - usual
+    return usual
+
+
+@compiled("void(f8[::1], f8, f8, f8)")
+def watch_level(sums: Array, error: float, usual: float, scale: float) -> None:
+    """Follow the level of all rewards if it moves; else sum up whether the last errors tell this one, as a CUSUM."""
+    if sums[FOLLOWING] > 0.0:
+        sums[MOVING] += (1.0 - LEVEL_MEMORY) * usual
+        return
+    m = sums[MOVING]
+    sums[MOVING] += (1.0 - LEVEL_MEMORY) * (usual - m)
+    if sums[ERRORS] > 0.0:
+        gain = (2.0 * error - m) * m * sums[JUDGED] / (2.0 * scale * sums[ERRORS])
+        sums[LEVEL_ALARM] = max(0.0, sums[LEVEL_ALARM] + min(gain, MAX_GAIN))
+
+
 @compiled(f"f8(f8[::1], f8, b1, f8[::1], i8, f8[::1], f8[:,::1], {BELIEF})")
 def visit(
     z: Array,
@@ -234,7 +269,8 @@ def visit(
 ) -> float:
     """Bring the site of one reward up to date, and the models with it; gives its squared error in standard units.
 
-    The precision and the shift of the site stand side by side in `sites`.
+    A linear reward far from its prediction counts as one at the largest usual distance. The precision and the shift of
+    the site stand side by side in `sites`.
     """
     D = len(z)
     u, v, w = np.empty(D), np.empty(D), np.empty(D)
@@ -247,6 +283,10 @@ def visit(
         m += inner(v, common) + level_of(sums) * w[0] / common_prior[0]
     else:
         m += level_of(sums) * u[0] / prior[0]
+    if not is_logistic:
+        usual = usual_error(sums, reward - m, 1.0 + total)
+        watch_level(sums, reward - m, usual, 1.0 + total)
+        sums[LEARNED] = reward = m + usual
     precision, shift = 1.0, reward
     if is_logistic:
         cavity = 1.0 - total * sites[2 * place]
@@ -274,14 +314,14 @@ def visit(
     return error * error / (1.0 + total)
 
 
-@compiled("void(f8[::1], f8, f8[:,::1], f8[::1], f8[::1])")
-def observe(x: Array, reward: float, columns: Array, weight: Array, sums: Array) -> None:
-    """Count a row and its reward: the mean of every column, and the sum of squares around it.
+@compiled("void(f8[::1], f8[:,::1], f8[::1], f8[::1])")
+def observe(x: Array, columns: Array, weight: Array, sums: Array) -> None:
+    """Count a row that was learned, and its reward: the mean of every column, and the sum of squares around it.
 
     A column that had only been 0 is weighed by its first value.
     """
     sums[ROWS] += 1.0
-    sums[TOTAL] += reward
+    sums[TOTAL] += sums[LEARNED]
     count = sums[ROWS]
     for j in range(columns.shape[1]):
         value = x[j] if j < len(x) else 0.0
@@ -322,6 +362,10 @@ def learn_row(
     if plays[k] == 0:
         for i in range(len(prior)):
             mean[i], P[i, :], P[i, i] = 0.0, 0.0, prior[i]
+    if not is_logistic:
+        sums[TIES] += reward == sums[LAST]
+        sums[LAST] = reward
+        reward -= sums[MOVING] * sums[FOLLOWING]
     place = plays[k] % rewards.shape[1]
     plays[k] += 1
     rewards[k, place] = reward
@@ -369,5 +413,5 @@ def learn_reward(
     reward -= sums[ORIGIN]
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit)
-    observe(x, reward, columns, weight, sums)
+    observe(x, columns, weight, sums)
     return int(sums[ROWS])

@@ -17,9 +17,21 @@ from syndicated._models.arm_information import Information, seen_by_common
 from syndicated._models.arm_kernels import (
     CENTRED,
     ERRORS,
+    EXCESS,
+    FOLLOWING,
     JUDGED,
+    LAST,
+    LEARNED,
+    LEVEL_ALARM,
+    LIMIT,
+    MOVING,
     ORIGIN,
     ROWS,
+    SEEN,
+    SIZES,
+    SUMS,
+    TIES,
+    TOTAL,
     along,
     beliefs,
     best_of_arms,
@@ -29,14 +41,17 @@ from syndicated._models.arm_kernels import (
     ucb_scores_of_arms,
     unit_of,
 )
+from syndicated._models.scaled_kernels import ALARM, MAX_OUTLIERS, MIN_SIZES, USUAL_SIZES, largest_usual
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Array, Ints
 
 EARLY_ROWS = 64  # that are kept, and learned anew whenever the scales of features change
+MIN_EARLY = 8  # rewards before one of them may be an outlier
 RING_ROWS = 64  # that a logistic model of an arm can still visit
 REFRESH_GROWTH = 1.5  # of the number of rows, after which scales and priors are looked at again
 MAX_DRIFT = 1.25  # of a scale, before the models are brought to a new one
 ROUNDED_AWAY = 1e-20  # of a variance, in units of the squared mean
+ROUNDING = 1e-9  # of a mean, by which the variance of a column of 0 and 1 may be off
 COMMON_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)  # of the prior variance, chosen by evidence
 JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
 NO_INTERCEPT_VARIANCE = 1e-100
@@ -106,7 +121,7 @@ class ArmModels(Learner):
             "weight": (d,),
             "early_rows": (EARLY_ROWS, d),
             "early_rewards": (EARLY_ROWS,),
-            "sums": (6,),
+            "sums": (SUMS,),
         }
         whole = {"plays": (K,), "next_visit": (K,), "early_arms": (EARLY_ROWS,)}
         return {n: (s, float) for n, s in floats.items()} | {n: (s, np.int64) for n, s in whole.items()}
@@ -120,6 +135,11 @@ class ArmModels(Learner):
     def count(self) -> int:
         """The number of rewards."""
         return int(self.sums[ROWS])
+
+    @property
+    def excess(self) -> float:
+        """By how much the last reward was farther from its prediction than is usual."""
+        return float(self.sums[EXCESS])
 
     def beliefs(self, arms: ArmRows) -> tuple[Array, Array]:
         """The mean and the standard deviation of every arm's logit or reward."""
@@ -168,6 +188,15 @@ class ArmModels(Learner):
         if count >= self.refresh_at:
             self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()
+        elif count > EARLY_ROWS and self.sums[LEVEL_ALARM] > ALARM:
+            self._check_level()
+
+    def _check_level(self) -> None:
+        """Start again with a level that is followed, if the errors show that the level of all rewards moves."""
+        if self.sums[LEVEL_ALARM] > ALARM + math.log(self.count):
+            self._forget()
+            self.sums[[LEVEL_ALARM, TOTAL]] = 0.0
+            self.sums[[FOLLOWING, MOVING]] = 1.0, self.sums[LAST] - self.sums[EXCESS]
 
     def retire(self, number: int) -> None:
         if number >= len(self.plays) or not self.plays[number]:
@@ -235,9 +264,9 @@ class ArmModels(Learner):
                 self.common_covariance[place, place] = self._common_prior[place]
 
     def _refresh(self) -> None:
-        """Look at the scales of features again, and at the share of the prior that is common."""
-        center, weight, self.varying = self._scales()
-        slope_variance = self.variance / max(1, self.varying)
+        """Look again at the scales of features, at which errors are usual, and at the share that is common."""
+        center, weight, self.varying, spread = self._scales()
+        slope_variance = self.variance / spread
         if self.count <= EARLY_ROWS:
             self.center, self.weight, self.slope_variance = center, weight, slope_variance
             self._start_again()
@@ -249,20 +278,25 @@ class ArmModels(Learner):
             known = self._information()
             self.share = max(COMMON_SHARES, key=lambda share: self._log_evidence(known, share))
             self._rebuild(known)
+        self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
 
-    def _scales(self) -> tuple[Array, Array, int]:
-        """The mean of every feature, one over its standard deviation, and how many features vary.
+    def _scales(self) -> tuple[Array, Array, int, float]:
+        """The mean of every feature, one over its size, how many features vary, and the variance of a scaled row.
 
-        A feature that has always been the same is in units of its size, and one that has always been 0 does not count.
+        The size is the standard deviation, but for truth values and categories, columns of 0 and 1: there it is 1, so
+        that a rare one has no larger effect before anything is known than a common one. A feature that has always been
+        the same is in units of its size, and one that has always been 0 does not count.
         """
         mean, squares = self.columns
         variance = squares / self.count
+        binary = np.abs(variance - mean * (1.0 - mean)) <= ROUNDING * mean
         if not self.intercept:
             mean, variance = np.zeros_like(mean), variance + mean**2
         varies = variance > ROUNDED_AWAY * mean**2
-        size = np.sqrt(np.where(varies, variance, mean**2))
+        size = np.where(binary & varies, 1.0, np.sqrt(np.where(varies, variance, mean**2)))
         weight = np.divide(1.0, size, where=size > 0, out=np.zeros_like(size))
-        return mean.copy(), weight, int(varies.sum())
+        spread = float(np.sum(variance * weight**2, where=varies))
+        return mean.copy(), weight, int(varies.sum()), spread or 1.0
 
     def _drifted(self, center: Array, weight: Array, slope_variance: float) -> bool:
         ratios = np.append(weight / np.where(self.weight > 0, self.weight, 1.0), slope_variance / self.slope_variance)
@@ -270,17 +304,42 @@ class ArmModels(Learner):
         moved = np.abs(center - self.center) * weight
         return bool(ratios.max() > MAX_DRIFT or ratios.min() < 1 / MAX_DRIFT or moved.max() > MAX_DRIFT - 1)
 
-    def _start_again(self) -> None:
-        """Learn the early rows anew, in the scale of now."""
+    def _forget(self) -> None:
+        """Leave nothing of the arms but the priors of now."""
         for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
             getattr(self, name)[:] = 0
-        self.sums[[ERRORS, JUDGED]] = 0.0
         self._set_priors()
         if self.hybrid:
             self.common[:], self.common_covariance[:] = 0.0, np.diag(self._common_prior)
-        for x, reward, arm in zip(self.early_rows, self.early_rewards, self.early_arms, strict=True):
+
+    def _start_again(self) -> None:
+        """Learn the early rows anew, in the scale of now."""
+        self._forget()
+        count, early = self.sums[ROWS], self._usual_early_rewards()
+        if self.sums[CENTRED]:  # count from the first usual reward
+            self.sums[ORIGIN] += early[0]
+            self.early_rewards -= early[0]
+            early -= early[0]
+        self.sums[[TOTAL, ERRORS, JUDGED, ROWS, TIES, LAST, MOVING, LEVEL_ALARM]] = 0.0
+        for x, reward, arm in zip(self.early_rows, early, self.early_arms, strict=True):
             if arm:
                 self._learn(int(arm) - 1, x, float(reward))
+                self.sums[[TOTAL, ROWS]] += self.sums[LEARNED], 1.0
+        self.sums[TOTAL] *= count / max(1.0, self.sums[ROWS])
+        self.sums[ROWS] = count
+
+    def _usual_early_rewards(self) -> Array:
+        """The early rewards of linear models, without outliers: one among the first would own what errors are usual."""
+        rewards = self.early_rewards.copy()
+        known = rewards[: self.count]
+        n, center = len(known), np.median(known)
+        sizes = np.sort(np.abs(known - center))
+        if not self.logistic and n >= MIN_EARLY and 2 * np.sum(np.diff(known) == 0) < n:
+            limit = max(
+                USUAL_SIZES * (1 + MIN_SIZES / n) * sizes[n // 2], sizes[n - 1 - min(MAX_OUTLIERS, n // MIN_EARLY)]
+            )
+            np.clip(known, center - limit, center + limit, out=known)
+        return rewards
 
     def _information(self) -> Information:
         """What the data say of every arm that was played, and of retired ones, without the priors."""

@@ -1,23 +1,27 @@
 """What the policies on models of arms share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from syndicated._models.arm_kernels import SUMS
 from syndicated._models.arm_models import ArmModels
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_number
 from syndicated.errors import InputError
 from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
-from syndicated.types import ArmRows, Arms, Array, Params
+from syndicated.streams import Stream
+from syndicated.types import ArmRows, Arms, Array, Ints, Params
 
 LINKS = ("auto", "logistic", "linear")
 STRUCTURES = ("per-arm", "hybrid", "shared")
 LOGISTIC_VARIANCE, LINEAR_VARIANCE = 8.0, 2.0  # of a row's logit, and of its reward in units of the noise's
-LOGIT_UNIT = 0.5  # of boldness, in standard deviations of a logit; that of a linear reward is 1
+OLD_SUMS = 6  # of the states of before
+LOGIT_UNIT = 0.35  # of boldness, in standard deviations of a logit; that of a linear reward is 1
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,10 +30,10 @@ class ArmModelPolicy(ArmPolicy):
 
     `models` are one for each arm (Li et al. 2010 call them disjoint), a shared one with what is an arm's own beside it
     (hybrid), or one for all arms. Of a shared one, rows must tell the arms apart. `link` is logistic for rewards from 0
-    to 1 such as clicks, where boldness counts half standard deviations of the logit, linear for any, or auto: logistic
-    as long as every reward has been 0 or 1. Features may have any units: the models scale them by what they see.
-    `variance` is that of the logit of a typical row before anything is known, or of the linear reward in units of the
-    noise's; by default 8 and 2.
+    to 1 such as clicks, linear for any, or auto: logistic as long as every reward has been 0 or 1. For logistic models
+    boldness counts 0.35 standard deviations of the logit. Features may have any units: the models scale them by what
+    they see. `variance` is that of the logit of a typical row before anything is known, or of the linear reward in
+    units of the noise's; by default 8 and 2.
     """
 
     link: str = "auto"
@@ -61,6 +65,14 @@ class ArmModelPolicy(ArmPolicy):
         return self.link == "logistic" or (self.link == "auto" and not self.fractions)
 
     @property
+    def chosen(self) -> dict[str, str]:
+        if self.link != "auto":
+            return {}
+        if not self.is_logistic:
+            return {"link": "linear: a reward was neither 0 nor 1"}
+        return {"link": "logistic: every reward was 0 or 1" if self.logistic.count else "logistic until a reward comes"}
+
+    @property
     def model(self) -> ArmModels:
         """The models that decide."""
         return self.logistic if self.is_logistic else self.linear
@@ -72,6 +84,10 @@ class ArmModelPolicy(ArmPolicy):
     @property
     def space(self) -> Space:
         return Space(boldness=[0.5, 1.0, 2.0])
+
+    @property
+    def advised(self) -> Params:
+        return {"boldness": 1.0}
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
         return {"boldness": 1.0, **given}
@@ -85,6 +101,14 @@ class ArmModelPolicy(ArmPolicy):
 
     def expected(self, score: float) -> float:
         return float(sigmoid(score)) if self.is_logistic else float(score)
+
+    def usual(self, reward: float) -> float:
+        return reward if self.is_logistic else reward - self.linear.excess
+
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """A state from before outliers were cut and levels followed: nothing is known of either."""
+        old = {name for name, array in arrays.items() if name.endswith(".sums") and array.shape == (OLD_SUMS,)}
+        return {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         number = 0 if self.models == "shared" else number
@@ -120,3 +144,10 @@ class ArmModelPolicy(ArmPolicy):
         x = arms.x if isinstance(arms, ArmRows) else arms if arms.ndim == 2 else self.catalogue[: self.dim].T[arms]
         number = 0 if len(self.model.plays) else -1
         return ArmRows(np.ascontiguousarray(x), np.full(len(x), number))
+
+
+def draws_of_arms(numbers: Ints, rng: Stream) -> Array:
+    """A standard normal for each arm, whatever its place."""
+    draws = np.empty(len(numbers))
+    draws[np.argsort(numbers, kind="stable")] = rng.normals(len(numbers))
+    return draws

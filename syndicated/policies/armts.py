@@ -10,16 +10,15 @@ Chapelle and Li, *An empirical evaluation of Thompson sampling*, NeurIPS 2011.
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from syndicated.policies._arm_policy import ArmModelPolicy
+from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
 from syndicated.streams import Stream
-from syndicated.types import ArmRows, Arms, Array, Ints, Params
+from syndicated.types import ArmRows, Arms, Array, Params
 
 
 class ArmTS(ArmModelPolicy):
     """Thompson sampling: an arm is worth a draw from what is believed of it, `boldness` times as wide.
 
+    >>> import numpy as np
     >>> policy = ArmTS(dim=1, link="linear")
     >>> for reward in (10.0, 11.0, 12.0):
     ...     policy.learn_arm(0, np.ones(1), reward, {})
@@ -31,12 +30,5 @@ class ArmTS(ArmModelPolicy):
         rows = self._rows(arms)
         means, sds = self.model.beliefs(rows)
         apart = isinstance(arms, ArmRows) and self.models != "shared"
-        draws = _draws(rows.numbers, rng) if apart else self.model.draw(rows, rng.normals(self.model.size))
+        draws = draws_of_arms(rows.numbers, rng) if apart else self.model.draw(rows, rng.normals(self.model.size))
         return means + self._boldness(points)[:, None] * (sds * draws)
-
-
-def _draws(numbers: Ints, rng: Stream) -> Array:
-    """A standard normal for each arm, whatever its place."""
-    draws = np.empty(len(numbers))
-    draws[np.argsort(numbers, kind="stable")] = rng.normals(len(numbers))
-    return draws

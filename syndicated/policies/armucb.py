@@ -6,6 +6,9 @@ An arm that had less than its share of the plays is looked at again: its s_a gro
 in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 4
 where all rows are alike, so that nothing but this explores. Arms that were never played come in a random order.
 
+While decisions wait for their rewards, what is not known does not shrink, and all of them would go to one arm. Then the
+bonus of each arm is drawn, as in Thompson sampling, the wider the more of all decisions wait.
+
 Li et al., *A contextual-bandit approach to personalized news article recommendation*, WWW 2010, for disjoint and hybrid
 models; the logistic models are ours.
 """
@@ -15,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.policies._arm_policy import ArmModelPolicy
+from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Params
 
 NO_TIES: Array = np.empty(0)
+OPEN_SPREAD = 1.0  # of a bonus, in units of itself, if nearly all decisions wait for their rewards
 
 
 class ArmUCB(ArmModelPolicy):
@@ -40,9 +44,14 @@ class ArmUCB(ArmModelPolicy):
         scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, guarded)
         if named and unknown > 1:
             scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), guarded)
-        return scores
+        waiting = rng.round - self.model.count
+        if not guarded or waiting <= 0 or unknown == len(rows):
+            return scores
+        means, _ = self.model.beliefs(rows)
+        wide = OPEN_SPREAD * waiting / (waiting + self.model.count)
+        return means + (scores - means) * (1.0 + wide * draws_of_arms(rows.numbers, rng))
 
     def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
-        if not isinstance(arms, ArmRows):
+        if not isinstance(arms, ArmRows) or rng.round > self.model.count:
             return super().best(arms, points, t, rng)
         return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, self.models != "shared")

@@ -59,6 +59,16 @@ class Policy(Learner):
         raise InputError(f"{type(self).__name__} has no default candidates: the agent must be given a tuner")
 
     @property
+    def advised(self) -> Params | None:
+        """The point that an agent plays if it is given no tuner; None where choosing from `space` does better."""
+        return None
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What the policy chose by itself, and why, in words."""
+        return {}
+
+    @property
     def period(self) -> int:
         """How many rounds one choice of hyper-parameters lasts."""
         return 1

@@ -3,6 +3,7 @@
 import math
 import pickle
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -19,6 +20,7 @@ from syndicated import (
     Corral,
     Decision,
     Fixed,
+    InputError,
     LinTS,
     LinUCB,
     Space,
@@ -345,3 +347,64 @@ def test_an_agent_keeps_its_own_catalogue() -> None:
     agent = Agent(LinUCB(dim=3), catalogue=catalogue)
     catalogue[:] = 7.0
     assert agent.decide([1]).x.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_nothing_given_takes_arms_with_ids_and_says_what_it_chose() -> None:
+    agent = Agent(seed=3)
+    assert "ArmUCB(dim=1)" in repr(agent)
+    assert repr(agent).endswith("; logistic until a reward comes>")
+    agent.learn(agent.decide({"hour": 9}, arms=["tea", "milk"]), 1.0)
+    assert repr(agent).endswith("; logistic: every reward was 0 or 1>")
+    agent.learn(agent.decide({"hour": 9}, arms=["tea", "milk"]), 2.5)
+    assert repr(agent).endswith("; linear: a reward was neither 0 nor 1>")
+    assert repr(Agent.for_arms(policy={"name": "ArmUCB", "link": "linear"})).endswith("0 arms>")
+
+
+def test_nothing_given_takes_rows_as_wide_as_the_first_table() -> None:
+    agent, given = Agent(seed=3), Agent(LinUCB(dim=3), seed=3)
+    assert _what(_play(agent, 30)) == _what(_play(given, 30))
+    assert type(agent.policy) is LinUCB
+    for wrong in ({"context": {"hour": 1}, "arms": ["a"]}, {"context": [[1.0, 2.0]]}):
+        with pytest.raises(InputError):
+            agent.decide(**wrong)
+    twin = Agent(seed=3)
+    twin.restore(agent.state())
+    assert twin.state() == agent.state()
+
+
+def test_a_catalogue_alone_says_the_policy() -> None:
+    agent = Agent(catalogue=_arms(0))
+    assert (type(agent.policy), agent.policy.dim) == (LinUCB, 3)
+    agent.learn(agent.decide([1, 4]), 1.0)
+    with pytest.raises(InputError, match="a catalogue must be a table"):
+        Agent(catalogue=[1.0, 2.0])
+
+
+def test_a_tuner_alone_tunes_what_comes() -> None:
+    tuner = Fixed(Space(boldness=[3.0]))
+    rows, named = Agent(tuner=tuner), Agent(tuner=tuner)
+    assert rows.decide(_arms(0)).params["alpha"] > 0.0
+    assert named.decide(arms=["a", "b"]).params == {"boldness": 3.0}
+
+
+@pytest.mark.parametrize("given", [{"hour": 9}, [1.0, 2.0], "rows", [[1.0, math.nan]], [[]], [[1.0], [2.0, 3.0]]])
+def test_what_is_neither_ids_nor_rows_is_refused_and_decides_nothing(given: object) -> None:
+    agent = Agent()
+    with pytest.raises(InputError):
+        agent.decide(given)
+    assert agent.decide({"hour": 9}, arms=["a", "b"]).arm in ("a", "b")
+
+
+def test_what_says_that_arms_have_ids_takes_no_rows() -> None:
+    decided = Agent()
+    decided.decide(arms=["a", "b"])
+    for agent in (
+        decided,
+        Agent.for_arms(arms=["a"]),
+        Agent.for_arms(context=["hour"]),
+        Agent.for_arms(policy="ArmTS"),
+    ):
+        before = type(agent.policy)
+        with suppress(InputError):
+            agent.decide([[1.0, 2.0], [3.0, 4.0]])
+        assert type(agent.policy) is before

@@ -1,6 +1,7 @@
 """States that earlier versions wrote: they open, and the agent goes on from what they knew.
 
-The files in data/ are of the version before rewards were counted from an origin and features scaled.
+The files in data/ are of the version before rewards were counted from an origin and features scaled; those of models of
+arms, of the version before outliers were cut.
 """
 
 from collections.abc import Callable
@@ -75,6 +76,22 @@ def test_the_tuner_of_an_older_state_has_the_probabilities_that_it_had(name: str
     gains, weights, (count, total, *_) = (arrays[f"tuner/{part}"] for part in ("gains", "weights", "seen"))
     order = np.argsort(gains - total / count * weights)
     assert (np.diff(_opened(name).tuner.probabilities()[0][order]) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["armucb", "armucb-hybrid"])
+def test_models_of_arms_of_before_outliers_were_cut_open_and_go_on(name: str) -> None:
+    """Reward 0.5 + x_k for arm k; the state is of round 121, of which one waits."""
+    agent, regret = Agent.load(DATA / f"{name}.state"), 0.0
+    assert (agent.round, agent.open, agent.id, agent.arms) == (121, 1, "old", ["c", "b", "a"])
+    for t in range(121, 221):
+        x = 2 * Stream(1, ARMS, t).uniforms(3) - 1
+        decision = agent.decide(x.tolist(), arms=["a", "b", "c"])
+        agent.learn(decision, float(0.5 + x[decision.place]))
+        regret += x.max() - x[decision.place]
+    assert regret < 3.0
+    twin = Agent.load(DATA / f"{name}.state")
+    twin.restore(agent.state())
+    assert twin.state() == agent.state()
 
 
 def test_a_damaged_older_state_is_refused() -> None:

@@ -13,7 +13,7 @@ from syndicated.policies import POLICIES
 from syndicated.spec import build
 from syndicated.types import Array, Ints
 
-DEFAULT = "Agent.for_arms"  # what the page compares with all others
+DEFAULT = "Agent()"  # what the page compares with all others
 SUPERVISED = "supervised logistic"  # sees the class of every row, so it is no bandit: the upper reference
 UNIFORM = "uniform"
 MAX_DENSE_COLUMNS = 300  # of a row for each arm; wider sets take minutes a pass, or more memory than many machines have
@@ -39,7 +39,7 @@ class Stage:
 
 
 class NamedArms:
-    """`Agent.for_arms`: the row is the context, the arms are ids."""
+    """`Agent()`: the row is the context, the arms are ids."""
 
     def __init__(self, stage: Stage, **given: Any) -> None:
         self._agent = Agent.for_arms(seed=stage.seed, **given)

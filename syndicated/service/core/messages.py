@@ -10,6 +10,11 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
 from syndicated._decided_by import By
+from syndicated.agent import ARM_POLICY, ROW_POLICY
+from syndicated.errors import InputError
+from syndicated.policies import POLICIES
+from syndicated.spec import build
+from syndicated.types import Params
 
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 Name = Annotated[
@@ -39,7 +44,9 @@ class Spec(Strict, frozen=True):
     policy: Annotated[dict[str, Any], Meta(description="empty: the default for these features")] = field(
         default_factory=dict
     )
-    tuner: dict[str, Any] = field(default_factory=lambda: {"name": "Consensus"})
+    tuner: Annotated[dict[str, Any], Meta(description="empty: the default for this policy")] = field(
+        default_factory=dict
+    )
     space: dict[str, list[float]] | None = None
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     rewards: tuple[float, float] | None = None
@@ -57,9 +64,21 @@ class Spec(Strict, frozen=True):
     new_arms: Annotated[bool, Meta(description="whether arms may come that are not registered")] = True
 
     def __post_init__(self) -> None:
+        named = self.features.get("kind") in NAMED_KINDS
         if not self.policy:
-            named = self.features.get("kind") in NAMED_KINDS
-            force_setattr(self, "policy", {"name": "ArmUCB" if named else "LinUCB"})
+            force_setattr(self, "policy", {"name": ARM_POLICY if named else ROW_POLICY})
+        if not self.tuner:
+            point = _advised(self.policy) if named and not self.space else None
+            force_setattr(self, "tuner", {"name": "Consensus" if point is None else "Fixed"})
+            force_setattr(self, "space", self.space if point is None else {name: [v] for name, v in point.items()})
+
+
+def _advised(policy: dict[str, Any]) -> Params | None:
+    """The point that a policy advises; one that cannot be built is refused elsewhere."""
+    try:
+        return build(POLICIES, {**policy, "dim": 1}).advised
+    except (InputError, KeyError, TypeError, ValueError):
+        return None
 
 
 class Create(Strict, frozen=True):

@@ -156,6 +156,7 @@ def settings(bandit: Bandit) -> list[tuple[str, str]]:
         ("Policy", _part({**spec.policy, "name": find(POLICIES, spec.policy["name"]).__name__})),
         ("Tuner", _part({**spec.tuner, "name": find(TUNERS, spec.tuner["name"]).__name__})),
         ("Space", _space(bandit)),
+        ("Chosen by itself", "; ".join(bandit.agent.policy.chosen.values()) or "nothing"),
         ("Seed", str(spec.seed)),
         ("Range of rewards", f"{spec.rewards[0]:g} to {spec.rewards[1]:g}" if spec.rewards else "not limited"),
         ("Reward window", "no end" if spec.window is None else duration(spec.window)),

@@ -96,7 +96,7 @@ def agreeing(decided: Decided) -> tuple[int, int] | None:
 def draws(decided: Decided) -> list[Draw]:
     """What the tuner drew: all values at once if there is one axis, or else one value on each axis."""
     choice = decided.choice
-    if choice is None or not choice.params:
+    if choice is None or not choice.index:  # nothing was drawn: theory or fixed values
         return []
     if len(choice.index) == 1:
         return [Draw(params_text(choice.params), choice.probability[0])]

@@ -208,7 +208,7 @@ def test_the_key_changes_with_what_the_rewards_depend_on_and_not_with_where(smal
 
 
 def test_players_that_are_not_known_and_sizes_that_are_none_are_refused(small: ClassificationSet) -> None:
-    with pytest.raises(InputError, match=r"a player must be one of Agent\.for_arms, .*; got 'VW bag'"):
+    with pytest.raises(InputError, match=r"a player must be one of Agent\(\), .*; got 'VW bag'"):
         BakeOff([small], ["VW bag"], Peers())
     with pytest.raises(InputError, match="rows must be"):
         BakeOff([small], [], Peers(), max_rows=0)
@@ -400,7 +400,7 @@ def test_the_page_has_every_player_set_and_comparison() -> None:
     found = board(**{DEFAULT: [0.9, 0.8], "uniform": [0.3, 0.3], "VW bag": [0.6, 0.95], SUPERVISED: [0.95, 0.97]})
     peers = Peers("python", {"VW bag": "vowpalwabbit 9.11"})
     text = page(found, BakeOff(found.sets, [], peers), {"Time on the wall": "3 s"})
-    assert "| Agent.for_arms | 1.50 | 1.00 | 0.850 | 0.11 | – | – | 10 | 2 |" in text
+    assert "| Agent() | 1.50 | 1.00 | 0.850 | 0.11 | – | – | 10 | 2 |" in text
     assert "| VW bag | 1.50 | 2.00 | 0.775 | 0.185 | 1 | 1 | 10 | 2 |" in text
     assert "| supervised logistic | – | – | 0.960 | 0 | – | – | 10 | 2 |" in text
     assert "| small | yes | 1,000 | 3 | 0.950 | 0.900 | 0.600 | VW bag |" in text

@@ -96,7 +96,7 @@ def test_named_arms_are_shown_by_their_ids(tmp_path: Path) -> None:
         assert f"The model chose the arm {decision.arm} , one of 3." in page.plain
         assert all(name in page.plain for name in ("sports", "politics"))
         page = await site.get("/bandits/news")
-        for said in ("open", "ArmUCB", "boldness: 0.5, 1, 2", "Arms that are not registered accepted"):
+        for said in ("open", "ArmUCB", "Fixed", "boldness: 1", "logistic", "Arms that are not registered accepted"):
             assert said in page.plain
 
     tell(tmp_path, story)

@@ -1,0 +1,120 @@
+"""Models of arms in worlds that are not kind: outliers, other units, levels that move, late rewards, bad luck."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from syndicated import Agent
+from syndicated._models.arm_kernels import FOLLOWING
+from syndicated.policies import ArmUCB
+from syndicated.types import Array
+
+ROUNDS, ARMS, SEEDS = 800, ("a", "b", "c", "d"), range(1, 6)
+Rewards = Callable[[Array, Array, np.random.Generator], Array]
+
+
+def _world(seed: int) -> tuple[Array, Array, Array, np.random.Generator]:
+    """Contexts, the mean of every arm in each, and noise."""
+    rng = np.random.default_rng([seed, 13])
+    X, slopes = rng.normal(size=(ROUNDS, 3)), rng.normal(size=(3, len(ARMS))) / np.sqrt(3)
+    return X, X @ slopes + 0.5 * rng.normal(size=len(ARMS)), rng.normal(size=ROUNDS), rng
+
+
+def _regret(rewards: Rewards = lambda means, noise, rng: noise) -> float:
+    """Of the default over all seeds; `rewards` gives what a reward is above its mean."""
+    total = 0.0
+    for seed in SEEDS:
+        X, means, noise, rng = _world(seed)
+        above, agent = rewards(means, noise, rng), Agent(seed=seed)
+        for x, mean, more in zip(X.tolist(), means, above, strict=True):
+            decision = agent.decide(x, arms=ARMS)
+            agent.learn(decision, float(mean[decision.place] + more))
+            total += float(mean.max() - mean[decision.place])
+    return total
+
+
+@pytest.fixture(scope="module")
+def plain() -> float:
+    return _regret()
+
+
+def test_a_few_outliers_cost_next_to_nothing(plain: float) -> None:
+    def rewards(means: Array, noise: Array, rng: np.random.Generator) -> Array:
+        return np.where(rng.random(ROUNDS) < 0.002, rng.choice([-1e4, 1e4], ROUNDS), noise)
+
+    assert _regret(rewards) < 1.1 * plain
+
+
+@pytest.mark.parametrize("place", [0, 7, 30])
+def test_an_outlier_among_the_first_rewards_does_not_stay(plain: float, place: int) -> None:
+    """Before the eighth reward nobody can tell which one it is, and it costs a few rounds."""
+
+    def rewards(means: Array, noise: Array, rng: np.random.Generator) -> Array:
+        return np.where(np.arange(ROUNDS) == place, 1e6, noise)
+
+    assert _regret(rewards) < 1.5 * plain
+
+
+def test_a_level_of_all_rewards_may_be_huge(plain: float) -> None:
+    assert _regret(lambda means, noise, rng: 1e9 + noise) < 1.1 * plain
+
+
+@pytest.mark.parametrize("rounds", [300, ROUNDS])
+def test_a_level_that_moves_is_followed(plain: float, rounds: int) -> None:
+    """A season, and half a one: a level that rises and falls by ten times the noise."""
+    season = 5.0 * np.sin(2 * np.pi * np.arange(ROUNDS) / rounds)
+    assert _regret(lambda means, noise, rng: noise + season) < 2.5 * plain
+
+
+def test_a_level_that_stays_is_not_followed() -> None:
+    for seed in SEEDS:
+        X, means, noise, _ = _world(seed)
+        policy = ArmUCB(dim=3, link="linear")
+        for t, x in enumerate(X):
+            policy.learn_arm(t % 4, x, float(means[t, t % 4] + noise[t]), {})
+        assert policy.linear.sums[FOLLOWING] == 0.0
+
+
+@pytest.mark.parametrize("unit", [2.0**-30, 2.0**30])
+def test_the_unit_of_rewards_does_not_matter(unit: float) -> None:
+    X, means, noise, _ = _world(1)
+    agents = Agent(seed=1), Agent(seed=1)
+    for x, mean, more in zip(X.tolist(), means, noise, strict=True):
+        decisions = [agent.decide(x, arms=ARMS) for agent in agents]
+        assert decisions[0].arm == decisions[1].arm
+        for agent, decision, scale in zip(agents, decisions, (1.0, unit), strict=True):
+            agent.learn(decision, scale * float(mean[decision.place] + more))
+
+
+@pytest.mark.parametrize("rewards", [[], [0.0], [0.0, 1.0]])
+def test_many_open_decisions_do_not_all_go_to_one_arm(rewards: list[float]) -> None:
+    agent = Agent(seed=2)
+    for reward in rewards:
+        agent.learn(agent.decide([1.0], arms=ARMS), reward)
+    played = Counter(agent.decide([1.0], arms=ARMS).arm for _ in range(200))
+    assert len(played) >= len(ARMS) - len(rewards)
+    assert max(played.values()) < 180
+
+
+@pytest.mark.parametrize("rewards", [(0.0, 1.0), (0.0, 0.7)])
+def test_an_arm_with_bad_luck_is_played_again(rewards: tuple[float, float]) -> None:
+    """The better arm loses its first three plays; the other one always pays a little."""
+    agent, low, high = Agent(seed=3), *rewards
+    for t in range(2_000):
+        decision = agent.decide(arms=["good", "poor"])
+        unlucky = Counter(a for a in agent.arms)["good"] == 0 or t < 6
+        pays = 0.1 if decision.arm == "poor" else 0.0 if unlucky else 0.9
+        agent.learn(decision, high if (t * 0.618) % 1.0 < pays else low)
+    assert agent.decide(arms=["good", "poor"]).arm == "good"
+
+
+def test_outliers_are_none_for_a_tuner() -> None:
+    policy, rng = ArmUCB(dim=1, link="linear"), np.random.default_rng(1)
+    for reward in rng.normal(size=100):
+        policy.learn_arm(0, np.ones(1), float(reward), {})
+        assert policy.usual(float(reward)) == pytest.approx(reward)
+    policy.learn_arm(0, np.ones(1), 1e6, {})
+    assert policy.usual(1e6) < 20.0
+    assert abs(policy.predict(np.ones((1, 1)), {})[0]) < 1.0
