@@ -95,6 +95,7 @@ class Player:
             copy.prepare(points, self.catalogue)
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
         self._period = policy.period
+        self._has_periods = self.warmup > 0 or self._period > 1  # if not, a round is a period
         self._theory_ignores_round = all(policy.theory_ignores_round(point) for point in self.tuner.points)
         self._one_point = len(self.tuner.points) == 1
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
@@ -124,7 +125,7 @@ class Player:
         arms = self.check(given)
         if round_ < self.warmup:
             return self._explore(arms, round_)
-        choice, goes_on = self._choice(round_, last), (round_ - self.warmup) % self._period > 0
+        choice, goes_on = self._choice(round_, last), self._goes_on(round_)
         policy = self.policies[choice.slot]
         params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
         scores, played = self._score(choice.slot, arms, params, round_)
@@ -137,9 +138,13 @@ class Player:
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
         return Proposal(decision, would.tolist(), likely, mine, bonus)
 
+    def _goes_on(self, round_: int) -> bool:
+        """Whether the choice of the round before is that of this one too."""
+        return (round_ - self.warmup) % self._period > 0
+
     def _choice(self, round_: int, last: Choice) -> Choice:
         """The choice of a round after the warm-up: a new one at the start of a period."""
-        period, goes_on = divmod(round_ - self.warmup, self._period)
+        period, goes_on = divmod(round_ - self.warmup, self._period) if self._has_periods else (round_, 0)
         return last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
 
     def _decision(
@@ -151,7 +156,7 @@ class Player:
         shared = None
         if choice.candidate_probabilities and len(rivals) > 1:
             choice, shared = _with_agreeing(choice, rivals, arm)
-        certain = self._one_point or len(arms) == 1 or (round_ - self.warmup) % self._period > 0
+        certain = self._one_point or len(arms) == 1 or (self._has_periods and self._goes_on(round_))
         x, name, propensity = self._x(arms, arm), _name(arms, arm), 1.0 if certain else shared
         return Decision(self.id, round_, arm, x, propensity, params, choice, name)
 
@@ -265,7 +270,8 @@ class Player:
 
     def _best(self, slot: int, arms: Arms | NamedArms, points: Sequence[Params], round_: int) -> list[int]:
         """The arm that each point plays with this copy of the policy; -1 if there is none to be played."""
-        return self.policies[slot].best(self._rows_for(slot, arms), points, round_, self._stream(round_))
+        rows = self._rows_for(slot, arms) if isinstance(arms, NamedArms) else arms
+        return self.policies[slot].best(rows, points, round_, self._stream(round_))
 
     def _score(self, slot: int, arms: Arms | NamedArms, params: Sequence[Params], round_: int) -> tuple[Array, Ints]:
         """The scores of all arms for each point, and the arm that each plays; -1 if there is none to be played."""
@@ -274,7 +280,8 @@ class Player:
 
     def _stream(self, round_: int) -> Stream:
         """What the policy draws from in a round. One draw serves all points and all rounds of a period."""
-        return Stream(self.seed, POLICY, max(0, round_ - self.warmup) // self._period)
+        period = max(0, round_ - self.warmup) // self._period if self._has_periods else round_
+        return Stream(self.seed, POLICY, period)
 
     def _rows_for(self, slot: int, arms: Arms | NamedArms) -> Any:
         """Arms as a policy takes them: those with ids come with the numbers of their models, if it has any."""

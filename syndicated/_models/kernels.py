@@ -88,7 +88,13 @@ def squares(columns: Array, inverse: Array) -> Array:
     for i in range(len(columns)):
         for a in range(len(out)):
             row[a] = inverse[i, i] * columns[i, a]
-        for j in range(i):
+        # Four columns at once: a row is loaded and stored a quarter as often. The sums stay in their order.
+        for j in range(0, i - 3, 4):
+            p, q, r, s = 2.0 * inverse[i, j], 2.0 * inverse[i, j + 1], 2.0 * inverse[i, j + 2], 2.0 * inverse[i, j + 3]
+            for a in range(len(out)):
+                first = row[a] + p * columns[j, a] + q * columns[j + 1, a]
+                row[a] = first + r * columns[j + 2, a] + s * columns[j + 3, a]
+        for j in range(i - i % 4, i):
             twice = 2.0 * inverse[i, j]
             for a in range(len(out)):
                 row[a] += twice * columns[j, a]

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from syndicated._argmax import best
 from syndicated._compiled import compiled
-from syndicated._models.kernels import solve_lower, solve_upper, update_factor
-from syndicated.types import Array
+from syndicated._models.kernels import solve_lower, solve_upper, ucb_scores, update_factor
+from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
 TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
@@ -28,6 +29,18 @@ def standard(x: Array, centre: Array, unit: Array, size: int) -> Array:
     for j in range(len(x)):
         z[j] = (x[j] - centre[j]) * unit[j] if unit[j] > 0.0 else np.sign(x[j])
     return z
+
+
+@compiled("void(i8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
+def ucb_best(
+    out: Ints, X: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, boldness: Array, noise: float
+) -> None:
+    """`best` of the `ucb_scores` of every boldness, in multiples of the noise, under the first of the inverses."""
+    scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
+    for n in range(len(boldness)):
+        alphas[n] = boldness[n] * noise
+    ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
+    best(out, scores, X)
 
 
 @compiled("b1(f8[::1], f8[::1], f8[::1], f8[::1])")

@@ -47,6 +47,7 @@ from syndicated._models.scaled_kernels import (
     meet,
     observe,
     standard,
+    ucb_best,
 )
 from syndicated.errors import InputError
 from syndicated.types import Array, Params
@@ -190,6 +191,12 @@ class ScaledRidge(Learner):
         squared = np.array([squares(self.catalogue, each) for each in stack])
         return Solutions(stack, thetas, squared, np.arange(len(priors)))
 
+    def best(self, X: Array, boldness: Array) -> list[int]:
+        """The arm with the largest optimistic score for every boldness; -1 if scores are not finite."""
+        played = np.empty(len(boldness), dtype=np.int64)
+        ucb_best(played, X, *self._scoring, boldness, self.estimate({})[1])
+        return played.tolist()
+
     def _estimated_solutions(self, count: int) -> Solutions:
         """The solution of the estimated prior, for so many points."""
         found = self._solutions.get(count)
@@ -282,6 +289,7 @@ class ScaledRidge(Learner):
         """The arrays that an observation changes, at hand, and the catalogue in the model's units."""
         statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
         self._arrays = (*statistics, self.first, self.centre, self.unit, self.low, self.high)
+        self._scoring = self.centre, self.unit, self.stack, self.thetas
         self._solutions: dict[int, Solutions] = {}
         self._estimated = None
         self._empty = bool(self.G[-1, -1] == 0.0)

@@ -8,6 +8,7 @@ Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, Neur
 
 from collections.abc import Sequence
 
+from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -26,3 +27,9 @@ class LinUCB(RidgePolicy):
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
         return self._optimistic(arms, alphas, solutions, solutions.thetas)
+
+    def best(self, arms: Arms, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
+        boldness = self._boldness(points) if arms.ndim == 2 else None
+        if boldness is None or not isinstance(self.model, ScaledRidge):
+            return super().best(arms, points, t, rng)
+        return self.model.best(arms, boldness)

@@ -76,6 +76,7 @@ class Consensus(Tuner):
         self.spreads = np.zeros((len(self._axes), 4))
         self.seen = np.array([0.0, 0.0, math.inf, -math.inf, 0.0])
         self._p, self._drawn = np.empty(len(self.gains)), np.empty(len(self._axes), dtype=np.int64)
+        self._collect()
 
     @property
     def points(self) -> tuple[Params, ...]:
@@ -146,14 +147,14 @@ class Consensus(Tuner):
         probabilities(p, *self._sums, *self._how)
         return p
 
-    @property
-    def _sums(self) -> tuple[Array, Array, Array, Array]:
-        return self.gains, self.weights, self.spreads, self.seen
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self._collect()
 
-    @property
-    def _how(self) -> tuple[Ints, float, bool, float]:
-        """What the probabilities depend on apart from the sums."""
-        return self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate
+    def _collect(self) -> None:
+        """What kernels take, at hand: the sums, and what the probabilities depend on apart from them."""
+        self._sums = self.gains, self.weights, self.spreads, self.seen
+        self._how = self._ends, self.floor, self.baseline, -1.0 if self.rate is None else self.rate
 
 
 @compiled("f8(f8[::1], f8)")
