@@ -23,6 +23,8 @@ COMMANDS = (
     ("simulate", "play a simulated world against a running service", "simulate", "add_simulate"),
     ("backup", "copy a service's journal into a file, also while it is in use", "backup", "add_backup"),
     ("restore", "fill an empty journal from a backup", "backup", "add_restore"),
+    ("verify", "check a journal for damage", "check", "add_verify"),
+    ("repair", "save what is not damaged of a journal into a new one", "check", "add_repair"),
     ("quickstart", "write a runnable example into a folder", "quickstart", "add_quickstart"),
     ("doctor", "what is installed, compiled, cached and reachable", "doctor", "add_doctor"),
     ("completion", "a script with which a shell completes commands and options", "completion", "add_completion"),
@@ -67,6 +69,10 @@ examples:
   syndicated backup --store service.db monday.db
   syndicated restore monday.db --store other.db
       a service's journal as one file, also while it serves, and back
+
+  syndicated verify --store service.db
+  syndicated repair --store service.db saved.db
+      whether a journal is whole; what is not damaged of it, as a new one
 """
 
 

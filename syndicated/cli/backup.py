@@ -10,17 +10,17 @@ from syndicated.store.backup import backup, restore
 
 def add_backup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a new file")
-    _add_store(parser)
+    add_store(parser)
     parser.set_defaults(command=_backup)
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file that backup wrote")
-    _add_store(parser)
+    add_store(parser)
     parser.set_defaults(command=_restore)
 
 
-def _add_store(parser: argparse.ArgumentParser) -> None:
+def add_store(parser: argparse.ArgumentParser) -> None:
     store = f"a file, or postgresql://... (default: {PREFIX}STORE, or a file in the user's data folder)"
     parser.add_argument("--store", default=os.environ.get(f"{PREFIX}STORE"), metavar="ADDRESS", help=store)
 

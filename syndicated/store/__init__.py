@@ -3,10 +3,21 @@
 from pathlib import Path
 
 from syndicated.errors import InputError
-from syndicated.store._base import Event, Snapshot, Store, StoreError, UnknownCommitError, copy
+from syndicated.store._base import DamageError, Event, Snapshot, Store, StoreError, UnknownCommitError, copy
 from syndicated.store._sqlite import SQLite
 
-__all__ = ["SCHEMES", "Event", "SQLite", "Snapshot", "Store", "StoreError", "UnknownCommitError", "copy", "open_store"]
+__all__ = [
+    "SCHEMES",
+    "DamageError",
+    "Event",
+    "SQLite",
+    "Snapshot",
+    "Store",
+    "StoreError",
+    "UnknownCommitError",
+    "copy",
+    "open_store",
+]
 
 SCHEMES = ("sqlite", "postgresql")
 

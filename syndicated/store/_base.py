@@ -24,6 +24,10 @@ class StoreError(SyndicatedError):
     """The journal cannot be read or written now. The next batch shows whether this one was kept."""
 
 
+class DamageError(StoreError):
+    """A part of the journal is not what was written."""
+
+
 class UnknownCommitError(StoreError):
     """The connection was lost while a batch was committed: it is not known whether it was kept."""
 
@@ -93,6 +97,10 @@ class Store(ABC):
     @abstractmethod
     def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
         """The events after `seq`, in order, each with the decision that it refers to; of one bandit or of all."""
+
+    @abstractmethod
+    def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
+        """The events from `first` to `upto` that can be read, and the sequence numbers of those that cannot."""
 
     @abstractmethod
     def events(self, seqs: Iterable[int]) -> dict[int, Event]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from syndicated._extras import extra
 from syndicated.errors import InputError
 from syndicated.store._base import Event, UnknownCommitError, by_key
+from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL
 
 with extra("postgres", "a journal in PostgreSQL"):
@@ -82,7 +83,7 @@ class Postgres(SQL):
 
     def append(self, events: Sequence[Event]) -> None:
         if events:
-            seq, bandit, kind, at, ref, learn, *rest = map(list, zip(*events, strict=True))
+            seq, bandit, kind, at, ref, learn, *rest = map(list, zip(*map(seal, events), strict=True))
             columns = [seq, bandit, kind, _floats(at), ref, _floats(learn), *rest]
             insert = f"INSERT INTO log ({COLUMNS}) SELECT * FROM unnest({ARRAYS})"
             self._run(f"WITH added AS ({insert}) SELECT pg_notify('syndicated', '')", *columns)

@@ -1,12 +1,25 @@
 """What the journals in SQL share: tables, migrations and queries, in SQLite's dialect; `?` stands for a value."""
 
+import logging
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
-from syndicated.store._base import CHUNK_EVENTS, SCHEMA_VERSION, Event, Snapshot, Store, StoreError, by_ref
+from syndicated.store._base import (
+    CHUNK_EVENTS,
+    SCHEMA_VERSION,
+    DamageError,
+    Event,
+    Snapshot,
+    Store,
+    StoreError,
+    by_ref,
+)
+from syndicated.store._seal import unseal
+
+log = logging.getLogger("syndicated")
 
 COLUMNS = ", ".join(Event._fields)
 TABLES = """
@@ -87,8 +100,21 @@ class SQL(Store):
         width = len(Event._fields)
         while rows := self._rows(query, *values, seq):
             for row in rows:
-                yield Event(*row[:width]), None if row[width] is None else Event(*row[width:])
+                about = None if row[width] is None else self._read(row[width:])
+                yield unseal(row[:width], self.name), about
             seq = rows[-1][0]
+
+    def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
+        try:
+            rows = self._rows(f"SELECT {COLUMNS} FROM log WHERE seq BETWEEN ? AND ? ORDER BY seq", first, upto)
+        except StoreError:
+            if first == upto:
+                return [], [first]
+            middle = (first + upto) // 2  # a page of the file cannot be read: what is not on it can
+            (left, bad), (right, worse) = self.salvage(first, middle), self.salvage(middle + 1, upto)
+            return left + right, bad + worse
+        read = [(row[0], self._read(row)) for row in rows]
+        return [event for _, event in read if event is not None], [seq for seq, event in read if event is None]
 
     def events(self, seqs: Iterable[int]) -> dict[int, Event]:
         return {event.seq: event for event in self._events(f"seq {self._in_list}", self._list_value(seqs))}
@@ -129,7 +155,16 @@ class SQL(Store):
         self._run("UPDATE meta SET value = ? WHERE name = 'secret'", secret)
 
     def _events(self, where: str, *values: Any) -> list[Event]:
-        return [Event(*row) for row in self._rows(f"SELECT {COLUMNS} FROM log WHERE {where}", *values)]
+        rows = self._rows(f"SELECT {COLUMNS} FROM log WHERE {where}", *values)
+        return [event for event in map(self._read, rows) if event is not None]
+
+    def _read(self, row: Sequence[Any]) -> Event | None:
+        """The event of a row that is looked up; a damaged one is as if it were not there."""
+        try:
+            return unseal(row, self.name)
+        except DamageError as error:
+            log.error("%s", error)
+            return None
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._errors():

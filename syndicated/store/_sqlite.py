@@ -13,6 +13,7 @@ from typing import IO, Any, ClassVar
 
 from syndicated.errors import InputError
 from syndicated.store._base import Event, StoreError, by_key
+from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL
 
 ROW_PLACES = f"({', '.join('?' * len(Event._fields))})"
@@ -60,7 +61,7 @@ class SQLite(SQL):
         with self._errors():
             for start in range(0, len(events), self._max_rows):
                 part = events[start : start + self._max_rows]
-                values = list(chain.from_iterable(part))
+                values = list(chain.from_iterable(map(seal, part)))
                 self._db.execute(f"INSERT INTO log ({COLUMNS}) VALUES {', '.join([ROW_PLACES] * len(part))}", values)
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:

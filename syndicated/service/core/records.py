@@ -96,6 +96,9 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     revoked: bool = False
 
 
+RECORD_BYTES = 1000  # that a decision, or an event about it, takes in memory beside its body
+
+
 class Record:
     """A decision and the events about it, in memory.
 
@@ -112,6 +115,11 @@ class Record:
 
     def copy(self) -> "Record":
         return Record(self.event, self.decided, self.about, self._choice)
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes in memory: its body, as it was read and as it is used, and the events about it."""
+        return 2 * len(self.event.body) + RECORD_BYTES * (1 + len(self.about))
 
     @property
     def choice(self) -> Choice | None:

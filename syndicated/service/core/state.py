@@ -1,6 +1,7 @@
 """All that a service knows, as a fold over the log: the same events give the same state, to the bit."""
 
 import hashlib
+import logging
 from collections import OrderedDict
 
 import msgspec
@@ -10,11 +11,13 @@ from syndicated._validation import shorten
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.messages import Arm, Spec
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Key, Record, decode
-from syndicated.store import Event, Snapshot, Store
+from syndicated.service.core.records import RECORD_BYTES, Key, Record, decode
+from syndicated.store import DamageError, Event, Snapshot, Store
+
+log = logging.getLogger("syndicated")
 
 SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
-MAX_RECORDS = 50_000  # decisions kept in memory, the latest; others are looked up in the journal
+MAX_RECORD_BYTES = 64 * 2**20  # of the decisions kept in memory, the latest; others are looked up in the journal
 REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
 AUDIT_KINDS = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
 
@@ -31,20 +34,53 @@ class State:
         self.by_hash: dict[str, Key] = {}
         self.changed: set[int] = set()
         self._records: OrderedDict[int, Record] = OrderedDict()
+        self._record_bytes = 0
 
     @classmethod
     def load(cls, store: Store, *, whole: bool = False) -> "State":
         """The state of a journal: its snapshots and the log after them, or with `whole` all of the log."""
         state = cls()
-        for bandit, seq, at, data in [] if whole else store.snapshots():
-            if bandit == SERVICE_ID:
-                state._restore(data)
-                state.seq, state.snapped, state.at = seq, seq, at
-            else:
-                state._add(Bandit.from_snapshot(data))
+        newest = [] if whole else store.snapshots()
+        damaged = [snapshot for snapshot in newest if not state._take(snapshot)]
+        for snapshot in newest:
+            if snapshot.bandit == SERVICE_ID:
+                state.seq, state.snapped, state.at = snapshot.seq, snapshot.seq, snapshot.at
+        for snapshot in damaged:
+            state._rebuild(store, snapshot)
+            state.bandits = dict(sorted(state.bandits.items()))
         for event, about in store.after(state.seq):
             state._fold_stored(event, about)
         return state
+
+    def _take(self, snapshot: Snapshot) -> bool:
+        """Take what a snapshot is of; false if it cannot be read."""
+        try:
+            if snapshot.bandit == SERVICE_ID:
+                self._restore(snapshot.state)
+            else:
+                self._add(Bandit.from_snapshot(snapshot.state))
+        except Exception as error:  # whatever damage leads to
+            of = f"bandit {snapshot.bandit} at {snapshot.seq}"
+            log.error("the snapshot of %s is damaged, an older one and the log are used: %s", of, error)
+            return False
+        return True
+
+    def _rebuild(self, store: Store, damaged: Snapshot) -> None:
+        """What a damaged snapshot was of, from an older one or none, and the log up to where all snapshots are."""
+        upto, at, of = self.seq, self.at, damaged.bandit
+        older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
+        last = 0 if older is None else older.seq
+        for event, about in store.after(last):
+            if event.seq > upto:
+                break
+            if event.seq != last + 1:
+                missing = f"the log before it lacks the events {last + 1} to {event.seq - 1}"
+                raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
+            last = event.seq
+            if of in _concerns(event):
+                self._fold_stored(event, about)
+        self.seq, self.at = upto, at
+        self.changed.add(of)
 
     def follow(self, store: Store) -> bool:
         """Fold what the journal has after what is known; false if earlier events were erased or pruned meanwhile.
@@ -60,10 +96,15 @@ class State:
 
     def _fold_stored(self, event: Event, about: Event | None) -> None:
         """Fold an event as the journal gives it, with the decision that it is about."""
-        known = None if event.ref is None else self.record(event.ref)
-        if known is None and about is not None and about.body:
-            known = Record(about)
-        self.fold(event, known)
+        try:
+            known = None if event.ref is None else self.record(event.ref)
+            if known is None and about is not None and about.body:
+                known = Record(about)
+            self.fold(event, known)
+        except Exception as error:  # whatever damage leads to
+            what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
+            reason = shorten(error)
+            raise DamageError(f"the journal is damaged: {what}, cannot be read: {reason}") from error
 
     def fold(self, event: Event, record: Record | None = None) -> None:
         """Take in the next event of the log; `record` is the decision that it is, or is about, if that is known.
@@ -87,6 +128,7 @@ class State:
         elif record is not None and event.ref is not None:
             if event.ref in self._records:
                 self._records[event.ref].about.append(event)
+                self._record_bytes += RECORD_BYTES
             self.bandits[event.bandit].fold_feedback(event, record)
 
     def record(self, seq: int) -> Record | None:
@@ -102,12 +144,15 @@ class State:
 
     def _remember(self, record: Record) -> None:
         self._records[record.event.seq] = record
-        if len(self._records) > MAX_RECORDS:
-            self._records.popitem(last=False)
+        self._record_bytes += record.bytes
+        while self._record_bytes > MAX_RECORD_BYTES:
+            _, oldest = self._records.popitem(last=False)
+            self._record_bytes -= oldest.bytes
 
     def forget_records(self) -> None:
         """Drop the decisions in memory, because the journal's were changed; they are read from it again."""
         self._records.clear()
+        self._record_bytes = 0
 
     def _fold_admin(self, event: Event) -> None:
         body = decode(event.body)
@@ -154,6 +199,15 @@ class State:
             self._set_key(msgspec.convert(key, Key), hash_)
         for key in head["revoked"]:
             self._set_key(msgspec.convert(key, Key), "")
+
+
+def _concerns(event: Event) -> set[int]:
+    """The bandits that an event changes; those of keys change the service itself."""
+    if event.bandit != SERVICE_ID:
+        return {event.bandit}
+    if event.kind in ("key", "revoke"):
+        return {SERVICE_ID}
+    return {event.seq if event.kind == "create" else decode(event.body).get("bandit", -1)}
 
 
 def hash_key(secret: str) -> str:

@@ -1,0 +1,55 @@
+"""How the tables keep the body of an event: with a checksum of the whole event, and compressed if it is mostly zeros.
+
+    0xc1, 0 or 1, CRC-32 of the event (4 bytes), the body or, with 1, the body compressed
+
+MessagePack never begins with 0xc1, so bodies of journals from before there were checksums are told apart. They are read
+as they are, and so are those that were erased, which are empty.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from syndicated.store._base import DamageError, Event
+
+PLAIN, COMPRESSED = b"\xc1\x00", b"\xc1\x01"
+HEAD = 6  # bytes before the body
+MIN_COMPRESSED = 512  # bytes
+MAX_BODY = 2**30  # bytes of a body that was compressed
+LEVEL = 1
+
+
+def seal(event: Event) -> Event:
+    """An event as the tables keep it."""
+    body, mark = event.body, PLAIN
+    if len(body) >= MIN_COMPRESSED and 4 * body.count(0) > len(body):
+        body, mark = zlib.compress(body, LEVEL), COMPRESSED
+    return event._replace(body=mark + _checksum(event, body) + body)
+
+
+def unseal(row: Sequence[Any], journal: str) -> Event:
+    """The event of a row; one that is not what was written is refused."""
+    event = Event(*row)
+    data = event.body
+    if data[:1] != PLAIN[:1]:
+        return event
+    mark, checksum, body = data[:2], data[2:HEAD], data[HEAD:]
+    try:
+        whole = mark in (PLAIN, COMPRESSED) and _checksum(event, body) == checksum
+        if whole and mark == COMPRESSED:
+            body = zlib.decompressobj().decompress(body, MAX_BODY)
+    except (struct.error, TypeError, AttributeError, UnicodeError, zlib.error):
+        whole = False
+    if not whole:
+        what = f"event {event.seq} of bandit {event.bandit}"
+        raise DamageError(f"{journal} is damaged: {what} is not what was written; see `syndicated repair`")
+    return event._replace(body=body)
+
+
+def _checksum(event: Event, body: bytes) -> bytes:
+    ref, learn = -1 if event.ref is None else event.ref, math.nan if event.learn is None else event.learn + 0.0
+    numbers = struct.pack("<qqdqd", event.seq, event.bandit, event.at, ref, learn)
+    text = "\0".join((event.kind, event.key or "", event.subject or "")).encode("utf-8", "surrogatepass")
+    return zlib.crc32(body, zlib.crc32(text, zlib.crc32(numbers))).to_bytes(4, "little")

@@ -1,0 +1,150 @@
+"""Damage to a journal: it is found and named, an older snapshot and the log take its place, the rest is saved."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.core_service import Clock, Harness, contents, run
+
+from syndicated.cli import main
+from syndicated.service.core.batch import Batch
+from syndicated.service.core.journal_check import repair, verify
+from syndicated.service.core.messages import Arm, KeyRequest
+from syndicated.service.core.state import State
+from syndicated.store import DamageError, Event, SQLite
+from syndicated.store._seal import COMPRESSED, seal, unseal
+
+Change = Callable[[sqlite3.Connection], object]
+
+
+def _save_nothing(batch: Batch, *, every: bool = False) -> None:
+    pass
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A journal with two snapshots of each bandit, and events after them."""
+
+    async def fill() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create("a")
+        await core.service.admin.create_key("", KeyRequest(name="k", scopes=["read"]))
+        for _ in range(2):
+            await core.create(f"n{core.service.state.seq}")
+            await core.service.admin.put_arms("", "a", [Arm(f"r{core.service.state.seq}", x=[1.0, 2.0, 3.0])])
+            for value in (0.0, 1.0, 0.5):
+                await core.reward((await core.decide("a", subject="me")).decision_id, value, "a")
+            await core.service.admin.save_model("a")
+        await core.reward((await core.decide("a")).decision_id, 1.0, "a")
+        core.service.group_commit.save_snapshots = _save_nothing  # type: ignore[method-assign]
+        await core.service.stop()
+
+    run(fill())
+    return tmp_path / "journal.db"
+
+
+def _change(file: Path, change: Change) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        change(db)
+        db.commit()
+
+
+def _loaded(file: Path) -> list[bytes]:
+    with closing(SQLite(file, read_only=True)) as store, store.view():
+        return contents(State.load(store))
+
+
+def _faults(file: Path) -> list[str]:
+    with closing(SQLite(file, read_only=True)) as store:
+        return verify(store)
+
+
+def _damage_snapshots(which: str) -> Change:
+    return lambda db: db.execute(f"UPDATE snapshots SET state = substr(state, 1, length(state) - 9) WHERE {which}")
+
+
+def test_expectation_30_a_whole_journal_is_whole(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--store", str(file)]) == 0
+    assert "the journal is whole, up to event" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("newest", ["bandit != 0", "bandit = 0", "bandit >= 0"])
+def test_expectation_30_a_damaged_snapshot_falls_back_to_an_older_one_and_the_log(file: Path, newest: str) -> None:
+    before = _loaded(file)
+    _change(file, _damage_snapshots(f"seq = (SELECT max(seq) FROM snapshots) AND {newest}"))
+    assert _loaded(file) == before
+    assert all(fault.startswith("the snapshot of bandit") for fault in _faults(file))
+    _change(file, _damage_snapshots("bandit >= 0"))  # all of them: the whole log
+    assert _loaded(file) == before
+    _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = 5"))
+    with pytest.raises(DamageError, match=r"the snapshot of bandit \d+ at \d+ is damaged, and the log before it lacks"):
+        _loaded(file)
+
+
+DAMAGE = {
+    "a changed reward": "UPDATE log SET learn = 0.25 WHERE seq = (SELECT max(seq) FROM log)",
+    "a changed body": "UPDATE log SET body = CAST(substr(body, 1, 9) || X'00' AS BLOB) WHERE seq = %d",
+    "a body cut short": "UPDATE log SET body = substr(body, 1, 4) WHERE seq = %d",
+    "another kind of seal": "UPDATE log SET body = CAST(X'C107' || substr(body, 3) AS BLOB) WHERE seq = %d",
+    "another type": "UPDATE log SET bandit = 'x' WHERE seq = %d",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_expectation_30_a_damaged_event_is_named_and_the_rest_is_saved(
+    file: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(SQLite(file, read_only=True)) as store:
+        last = store.last()
+    _change(file, lambda db: db.execute(damage.replace("%d", str(last))))
+    with pytest.raises(DamageError, match=rf"is damaged: event {last} of bandit \w+ is not what was written"):
+        _loaded(file)
+    assert main(["serve", "--port", "0", "--store", str(file)]) == 2
+    assert main(["verify", "--store", str(file)]) == 2
+    seen = capsys.readouterr()
+    assert f"event {last} is damaged" in seen.out
+    assert "Traceback" not in seen.err
+    saved = file.with_name("saved.db")
+    assert main(["repair", "--store", str(file), str(saved)]) == 0
+    assert f"left out: event {last} is damaged" in capsys.readouterr().out
+    assert _faults(saved) == []
+    assert main(["repair", "--store", str(file), str(saved)]) == 2
+
+
+def test_expectation_30_gaps_are_named(file: Path) -> None:
+    _change(file, lambda db: db.execute("DELETE FROM log WHERE seq BETWEEN 4 AND 6"))
+    assert _faults(file) == ["3 events are missing that were not pruned, among 4 to 6"]
+
+
+def test_expectation_30_what_cannot_be_folded_ends_in_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An event of before there were checksums, whose body is no MessagePack."""
+    _change(file, lambda db: db.execute("UPDATE log SET body = X'FF00' WHERE seq = (SELECT max(seq) FROM log)"))
+    _change(file, lambda db: db.execute("UPDATE log SET kind = 'closed' WHERE seq = (SELECT max(seq) FROM log)"))
+    assert main(["serve", "--port", "0", "--store", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "kind 'closed', cannot be read" in line
+    assert any("no service can start from it" in fault for fault in _faults(file))
+
+
+def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> None:
+    with closing(SQLite(file)) as store:
+        last = store.last()
+        store.write([Event(last + k, 99, "test", 0.0, body=bytes([k]) * 9000) for k in range(1, 6)])
+    _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
+    data = file.read_bytes()
+    place = data.index(bytes([3]) * 3000)
+    file.write_bytes(data[:place] + bytes(3000) + data[place + 3000 :])
+    repaired = repair(str(file), file.with_name("saved.db"))
+    assert repaired.faults == [f"event {last + 3} is damaged"]
+    assert repaired.events == last + 4
+
+
+def test_bodies_of_zeros_are_compressed_and_others_are_not() -> None:
+    for body in (b"", b"x", bytes(10_000), bytes(range(1, 256)) * 40):
+        event = Event(1, 2, "decide", 3.0, 4, 5.0, "k", "s", body)
+        sealed = seal(event)
+        assert unseal(sealed, "") == event
+        assert (sealed.body[:2] == COMPRESSED) == (body == bytes(10_000))
+        assert len(sealed.body) <= (100 if body == bytes(10_000) else len(body) + 6)
