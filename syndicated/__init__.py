@@ -21,11 +21,30 @@ from syndicated.policies import (
     SquareCB,
 )
 from syndicated.space import Space
-from syndicated.tuners import OP, Consensus, Corral, Fixed, Syndicated, Theory, TwoLayer, Uniform
+from syndicated.tuners import (
+    CDT,
+    D3RB,
+    ED2RB,
+    OP,
+    BanditOverBandit,
+    ChampionChallenger,
+    Consensus,
+    Corral,
+    Fixed,
+    RegretBalancing,
+    StochasticCorral,
+    Syndicated,
+    Theory,
+    TwoLayer,
+    Uniform,
+)
 from syndicated.types import Choice, Decision
 
 __version__ = "0.1.0"
 __all__ = [
+    "CDT",
+    "D3RB",
+    "ED2RB",
     "GLMTSL",
     "GLMUCB",
     "GLOC",
@@ -35,6 +54,8 @@ __all__ = [
     "Agent",
     "ArmTS",
     "ArmUCB",
+    "BanditOverBandit",
+    "ChampionChallenger",
     "Choice",
     "Consensus",
     "Corral",
@@ -51,9 +72,11 @@ __all__ = [
     "LinUCB",
     "MissingExtraError",
     "RegCB",
+    "RegretBalancing",
     "Space",
     "SquareCB",
     "StateError",
+    "StochasticCorral",
     "Syndicated",
     "SyndicatedError",
     "TaskError",

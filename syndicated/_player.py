@@ -89,12 +89,13 @@ class Player:
         self.tuner = tuner.fresh()
         for point in self.tuner.points:
             policy.check(point)
-        self.policies = [policy.fresh() for _ in range(self.tuner.slots)]
+        self.policies = [policy] * self.tuner.slots
         self.books, self.means = [ArmBook() for _ in self.policies], ColumnMeans()
-        for copy, points in zip(self.policies, self._points_of_copies(), strict=True):
-            copy.prepare(points, self.catalogue)
+        for slot in range(len(self.policies)):
+            self._replace(slot, None)
         self.warmup = max(policy.warmup, self.tuner.warmup_rounds)
-        self._period = policy.period
+        self._policy_period = policy.period  # of the policy's own draws
+        self._period = policy.period * self.tuner.period  # of a choice
         self._has_periods = self.warmup > 0 or self._period > 1  # if not, a round is a period
         self._theory_ignores_round = all(policy.theory_ignores_round(point) for point in self.tuner.points)
         self._one_point = len(self.tuner.points) == 1
@@ -167,13 +168,15 @@ class Player:
         if choice is None:
             for slot in range(len(self.policies)):
                 self._teach(slot, decision, reward)
-        else:
+        elif not self.tuner.frozen(choice.slot):
             self._teach(choice.slot, decision, reward)
         if decision.name is not None and decision.x.ndim == 1:
             self.means.learn(decision.x)
         if choice is not None:
             reward = self.policies[choice.slot].usual(reward)
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
+            for slot, source in self.tuner.replaced().items():
+                self._replace(slot, source)
 
     def retire(self, id_: ArmId) -> None:
         """Forget the model of an arm. A reward that comes later makes it a new one."""
@@ -223,6 +226,16 @@ class Player:
             policy.learn(decision.x, reward, decision.params)
         else:
             policy.learn_arm(self.books[slot].give(decision.name), decision.x, reward, decision.params)
+
+    def _replace(self, slot: int, source: int | None) -> None:
+        """Put a copy of another slot's policy, or a new one, in a slot, with what is known of arms."""
+        if source is None:
+            self.policies[slot] = self.policies[slot].fresh()
+            self.policies[slot].prepare(self._points_of_copies()[slot], self.catalogue)
+            self.books[slot] = ArmBook()
+        else:
+            self.policies[slot].restore(self.policies[source].state())
+            self.books[slot] = ArmBook.from_dict(self.books[source].as_dict())
 
     def _points_to_explain(self, policy: Policy, round_: int, choice: Choice, goes_on: bool) -> AskedPoints:
         """All points that could have been drawn, each also without exploration; of several copies the own one's."""
@@ -279,8 +292,8 @@ class Player:
         return scores, best_of(scores, self._features(arms))
 
     def _stream(self, round_: int) -> Stream:
-        """What the policy draws from in a round. One draw serves all points and all rounds of a period."""
-        period = max(0, round_ - self.warmup) // self._period if self._has_periods else round_
+        """What the policy draws from in a round. One draw serves all points and all rounds of its period."""
+        period = max(0, round_ - self.warmup) // self._policy_period if self._has_periods else round_
         return Stream(self.seed, POLICY, period)
 
     def _rows_for(self, slot: int, arms: Arms | NamedArms) -> Any:

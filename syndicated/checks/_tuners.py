@@ -51,11 +51,15 @@ def _reward(choice: Choice) -> float:
 
 def _play(tuner: Tuner, rounds: int = 50, start: int = 0) -> list[str]:
     """Choose and learn; what was chosen."""
+    return [repr(choice) for choice in _choices_while_learning(tuner, rounds, start)]
+
+
+def _choices_while_learning(tuner: Tuner, rounds: int, start: int) -> list[Choice]:
     choices = []
     for t in range(start, start + rounds):
         choices.append(tuner.choose(Stream(1, TUNER, t)))
         tuner.learn(choices[-1], _reward(choices[-1]))
-    return [repr(choice) for choice in choices]
+    return choices
 
 
 def _played(make: MakeTuner) -> Iterator[Tuner]:
@@ -65,8 +69,8 @@ def _played(make: MakeTuner) -> Iterator[Tuner]:
         yield tuner
 
 
-def _frequency_of_the_best(tuner: Tuner) -> float:
-    return float(np.mean([_reward(choice) == 1.0 for choice in _choices(tuner, 300)]))
+def _is_best(choice: Choice) -> bool:
+    return _reward(choice) == 1.0
 
 
 def choices_come_from_its_points(make: MakeTuner) -> None:
@@ -84,12 +88,12 @@ def choices_come_from_its_points(make: MakeTuner) -> None:
 def stated_probabilities_match_frequencies(make: MakeTuner) -> None:
     for tuner in _played(make):
         drawn = _choices(tuner, 3000, start=10_000)
-        stated = {str(c.params): math.prod(c.probability) for c in drawn}
+        stated = {f"slot {c.slot}: {c.params}": math.prod(c.probability) for c in drawn}
         for point, p in stated.items():
             if math.isnan(p):
                 holds("NaN" in (type(tuner).__doc__ or ""), "probabilities are NaN, and its docstring does not say so")
                 continue
-            draws = [math.prod(c.probability) for c in drawn if str(c.params) == point]
+            draws = [math.prod(c.probability) for c in drawn if f"slot {c.slot}: {c.params}" == point]
             holds(set(draws) == {p}, f"{point} states several probabilities")
             frequency, spread = len(draws) / len(drawn), math.sqrt(max(p * (1 - p), 0.0) / len(drawn))
             holds(abs(frequency - p) <= SIGMAS * spread, f"{point} states {p:.3f} and comes with {frequency:.3f}")
@@ -98,9 +102,10 @@ def stated_probabilities_match_frequencies(make: MakeTuner) -> None:
 def learning_moves_probability_to_the_best(make: MakeTuner) -> None:
     tuner = make(SPACE)
     if tuner.state():  # without a state there is nothing to learn
-        before = _frequency_of_the_best(tuner)
-        _play(tuner, 2000)
-        after = _frequency_of_the_best(tuner)
+        before = np.mean([_is_best(choice) for choice in _choices(tuner, 300)])
+        _play(tuner, 1700)
+        later = _choices_while_learning(tuner, 300, start=1700)
+        after = np.mean([_is_best(choice) for choice in later])
         holds(after > before + 0.25, f"the best point came with frequency {before:.2f} at first, {after:.2f} later")
 
 

@@ -1,8 +1,8 @@
 """The top layer: what a tuner is."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -43,6 +43,11 @@ class Tuner(Learner):
 
     @property
     def slots(self) -> int:
+        return 1
+
+    @property
+    def period(self) -> int:
+        """How many of the policy's periods one choice lasts."""
         return 1
 
     @property
@@ -94,6 +99,31 @@ class Tuner(Learner):
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         """Credit a choice with a reward that stands for `share` of the rounds it lasted."""
+
+    def frozen(self, slot: int) -> bool:
+        """Whether this copy of the policy plays without learning."""
+        return False
+
+    def replaced(self) -> Mapping[int, int | None]:
+        """Copies of the policy to be replaced after the last reward: by the copy of another slot, or by a new one."""
+        return {}
+
+
+def could_share(tuner: Tuner, choice: Choice, could_draw: Callable[[Choice], bool]) -> bool:
+    """`could_draw` for a tuner that shares credit: its choices have the probabilities of all candidates."""
+    p = choice.candidate_probabilities
+    return (
+        could_draw(replace(choice, candidate_probabilities=(), agreeing=()))
+        and len(p) == sum(len(axis) for axis in tuner.axes())
+        and all(0 <= each <= 1 for each in p)
+        and all(0 <= j < len(p) for j in choice.agreeing)
+    )
+
+
+def could_draw_unstated(choice: Choice, could_draw: Callable[[Choice], bool]) -> bool:
+    """`could_draw` for a tuner whose choices state NaN for their probabilities."""
+    certain = replace(choice, probability=(1.0,) * len(choice.probability))
+    return all(map(math.isnan, choice.probability)) and could_draw(certain)
 
 
 @dataclass(eq=False)

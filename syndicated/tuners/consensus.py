@@ -18,7 +18,7 @@ EXP4 with implicit exploration (Auer et al., SIAM J. Comput. 2002; Neu, NeurIPS 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from syndicated._compiled import compiled
 from syndicated._validation import check_flag, check_number
 from syndicated.space import Space
 from syndicated.streams import Stream, Word, fill_uniforms
-from syndicated.tuners.base import Tuner, check_space
+from syndicated.tuners.base import Tuner, check_space, could_share
 from syndicated.types import Array, Choice, Ints, Params
 
 MAX_JOINT_POINTS = 64  # up to which the points are weighed against each other one by one
@@ -110,13 +110,7 @@ class Consensus(Tuner):
         return [{**choice.params, **part} for axis in self._axes for part in axis]
 
     def could_draw(self, choice: Choice) -> bool:
-        p = choice.candidate_probabilities
-        return (
-            super().could_draw(replace(choice, candidate_probabilities=(), agreeing=()))
-            and len(p) == len(self.gains)
-            and all(0 <= each <= 1 for each in p)
-            and all(0 <= j < len(p) for j in choice.agreeing)
-        )
+        return could_share(self, choice, super().could_draw)
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         p, agreeing = choice.candidate_probabilities, choice.agreeing or choice.index

@@ -1,30 +1,26 @@
 """Corral: log-barrier mirror descent over independent copies of the policy, one for each point.
 
-    draw i from q = (1 - 1/T) p + 1/(T M), play copy i, see loss l = 1 - reward;   L = (l / q_i) e_i
-    p <- the p' with 1/p'_j = 1/p_j + eta_j (L_j - nu), nu such that Σ p' = 1
-    where 1/q_j has passed rho_j:  rho_j = 2/q_j,  eta_j grows by the factor e^(1/log T)
+    draw i from q, play copy i, see loss l = 1 - reward;   L = (l / q_i) e_i
+    p <- a step of mirror descent with the log barrier (see _corralling.py);   q = (1 - 1/T) p + 1/(T M)
 
-Only the copy that played learns, from the reward as it came (Pacchiano et al., *Model selection in contextual
-stochastic bandit problems*, NeurIPS 2020): a reward divided by its probability would ruin a least-squares fit.
+Only the copy that played learns, from the reward as it came: a reward divided by its probability would ruin a
+least-squares fit. Agarwal et al. give all copies a loss divided by its probability, 0 for those that did not play.
+Copies are private; one plays in a round, and all are kept. Their bound is of order sqrt(M T) + M R, R the regret of
+the best copy if it tolerates such losses; needs T.
 
 Agarwal, Luo, Neyshabur and Schapire, *Corralling a band of bandit algorithms*, COLT 2017.
 """
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
-
-from syndicated._compiled import compiled
-from syndicated._validation import check_number
 from syndicated.streams import Stream
+from syndicated.tuners._corralling import Corralling
 from syndicated.tuners._draws import drawn
-from syndicated.tuners.base import Adaptive
 from syndicated.types import Array, Choice
 
 
 @dataclass(eq=False)
-class Corral(Adaptive):
+class Corral(Corralling):
     """Corral on the points of the space: the paper's Corral on one axis, Corral-Combined on the product.
 
     `eta` is the first learning rate, by default sqrt(M/T): the paper does not give its own.
@@ -34,59 +30,17 @@ class Corral(Adaptive):
     6
     """
 
-    eta: float | None = None
-    p: Array = field(init=False, repr=False)
-    etas: Array = field(init=False, repr=False)
-    rho: Array = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        M = len(self.points)
-        eta = math.sqrt(M / self.horizon) if self.eta is None else check_number("eta", self.eta, low=1e-300)
-        self.p, self.etas, self.rho = np.full(M, 1 / M), np.full(M, eta), np.full(M, 2.0 * M)
-        self._growth = math.exp(1 / math.log(max(self.horizon, 3)))
-
     @property
     def slots(self) -> int:
         return len(self.points)
 
     def probabilities(self) -> list[Array]:
-        gamma = 1 / self.horizon
-        return [(1 - gamma) * self.p + gamma / len(self.p)]
+        return [self.mixed()]
 
     def choose(self, rng: Stream) -> Choice:
-        q = self.probabilities()[0]
+        q = self.mixed()
         i = drawn(q.tolist(), rng.uniforms(1)[0])
         return Choice(self.points[i], (i,), (float(q[i]),), slot=i)
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
-        loss = share * (1.0 - self.rescale(reward)) / choice.probability[0]
-        self.p = log_barrier_step(self.p, self.etas, choice.index[0], loss)
-        q = self.probabilities()[0]
-        passed = 1 / q > self.rho
-        self.rho[passed] = 2 / q[passed]
-        self.etas[passed] *= self._growth
-
-
-@compiled("f8[::1](f8[::1], f8[::1], i8, f8)")
-def log_barrier_step(p: Array, etas: Array, played: int, loss: float) -> Array:
-    """p' with 1/p'_j = 1/p_j + eta_j (L_j - nu) and Σ p' = 1, where L is `loss` at `played` and 0 elsewhere.
-
-    Σ p' rises with nu and is 1 between the least and the largest L: bisection, to the last bit and from below, where
-    every 1/p' is positive.
-    """
-    low, high = min(0.0, loss), max(0.0, loss)
-    nu = 0.5 * (low + high)
-    while nu not in (low, high):
-        total = 0.0
-        for j in range(len(p)):
-            inverse = 1.0 / p[j] + etas[j] * ((loss if j == played else 0.0) - nu)
-            total += 1.0 / inverse if inverse > 0.0 else np.inf
-        if total < 1.0:
-            low = nu
-        else:
-            high = nu
-        nu = 0.5 * (low + high)
-    out = 1.0 / (1.0 / p - etas * low)
-    out[played] = 1.0 / (1.0 / p[played] + etas[played] * (loss - low))
-    return out / np.sum(out)
+        self.charge(choice.index[0], share * (1.0 - self.rescale(reward)) / choice.probability[0])

@@ -9,7 +9,7 @@ Bouneffouf and Claeys, *Hyper-parameter tuning for the contextual bandit*, 2020 
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from syndicated import _special
 from syndicated._validation import check_flag
 from syndicated.streams import Stream
 from syndicated.tuners._draws import QUADRATURE_QUANTILES, coin, probability_of_largest
-from syndicated.tuners.base import Adaptive
+from syndicated.tuners.base import Adaptive, could_draw_unstated
 from syndicated.types import Array, Choice
 
 
@@ -61,8 +61,7 @@ class OP(Adaptive):
         return Choice(self.points[i], (i,), (math.nan,))
 
     def could_draw(self, choice: Choice) -> bool:
-        certain = replace(choice, probability=(1.0,) * len(choice.probability))
-        return all(map(math.isnan, choice.probability)) and super().could_draw(certain)
+        return could_draw_unstated(choice, super().could_draw)
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         y = min(1.0, max(0.0, self.rescale(reward)))

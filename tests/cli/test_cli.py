@@ -105,11 +105,11 @@ def test_a_second_run_repeats_nothing(tmp_path: Path) -> None:
 MISTAKES = [
     (
         ["run", "--policy", "LinUBC"],
-        "no 'LinUBC' is registered; there are ArmTS, ArmUCB, DiagonalTS, DiagonalUCB, LinTS, LinUCB, SGDTS, UCBGLM",
+        f"no 'LinUBC' is registered; there are {', '.join(POLICIES)}",
     ),
     (
         ["run", "--tuner", "Magic"],
-        "no 'Magic' is registered; there are Consensus, Corral, Fixed, OP, Syndicated, Theory, TwoLayer, Uniform",
+        f"no 'Magic' is registered; there are {', '.join(TUNERS)}",
     ),
     (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Linear, Logistic, MovieLens"),
     (["run", "--set", "alpha"], "--set takes NAME=VALUE"),

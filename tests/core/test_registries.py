@@ -1,4 +1,4 @@
-"""Every check over every registered class, and what every policy with every tuner must do."""
+"""Every check over every registered class, and what policies and tuners must do together."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -435,7 +435,7 @@ def test_a_policy_with_scores_or_theory_of_its_own_does_not_inherit_a_compiled_b
     assert (other.best, ArmUCB.best is Policy.best) == (Policy.best, False)
 
 
-# Every policy with every tuner.
+# Policies with tuners.
 
 
 def _candidates(name: str, low: float, high: float) -> list[float]:

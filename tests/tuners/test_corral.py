@@ -11,7 +11,7 @@ from syndicated.environments import Linear, Round
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import TUNER, Stream
-from syndicated.tuners.corral import log_barrier_step
+from syndicated.tuners._corralling import log_barrier_step
 from syndicated.types import Array, Choice
 
 SPACE = Space(alpha=[0, 0.01, 0.1, 1, 10])
