@@ -160,7 +160,17 @@ def _check_spec(player: Player, spec: Any) -> None:
     for part, mine in _spec(player).items():
         given = _completed(part, spec.get(part) if isinstance(spec, dict) else None)
         if json.dumps(given) != json.dumps(mine):
-            raise StateError(f"the {part} of a state must be {mine}; got {given}")
+            raise StateError(f"the {part} of a state must be {_differing(mine, given)}; got {_differing(given, mine)}")
+
+
+def _differing(mine: Any, other: Any) -> str:
+    """What a spec has that the other one has not; all of it if they are of different kinds."""
+    if not isinstance(mine, dict) or not isinstance(other, dict) or mine.get("name") != other.get("name"):
+        return shorten(mine)
+    parts = {name: value for name, value in mine.items() if name not in other or other[name] != value}
+    return ", ".join(f"{name}={shorten(value)}" for name, value in parts.items()) or "without " + ", ".join(
+        name for name in other if name not in mine
+    )
 
 
 def _completed(part: str, given: Any) -> Any:

@@ -13,9 +13,9 @@ class AdminFlows(BaseFlows):
         """Create a bandit; without a spec, one for any context and arms that are known by their ids."""
         return self._json("POST", "/v1/bandits", {"name": bandit, "spec": spec or {}}, repeatable=False)
 
-    def update(self, bandit: str, changes: Mapping[str, Any]) -> Flow[dict[str, Any]]:
-        """Change parts of a bandit's spec."""
-        return self._json("PATCH", bandit_path(bandit), changes)
+    def update(self, bandit: str, changes: Mapping[str, Any], *, relearn: bool = False) -> Flow[dict[str, Any]]:
+        """Change parts of a bandit's spec. With `relearn` a new model first learns again what the log has."""
+        return self._json("PATCH", bandit_path(bandit) + ("?relearn=true" if relearn else ""), changes)
 
     def get(self, bandit: str) -> Flow[dict[str, Any]]:
         """A bandit as it is now."""
@@ -32,6 +32,10 @@ class AdminFlows(BaseFlows):
     def arms(self, bandit: str) -> Flow[Rows]:
         """The registered arms."""
         return self._rows(f"{bandit_path(bandit)}/arms")
+
+    def numbers(self, bandit: str) -> Flow[Rows]:
+        """How often every arm was played in this epoch, its rewards, their mean and its standard error."""
+        return self._rows(f"{bandit_path(bandit)}/numbers")
 
     def put_arms(self, bandit: str, arms: Iterable[object]) -> Flow[dict[str, Any]]:
         """Register arms, or change them."""

@@ -3,7 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 from uuid import uuid4
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec import Struct
 from syndicated_client._admin import AdminFlows
 from syndicated_client._errors import InputError, Refused, Unavailable
 from syndicated_client._flows import Flow, Request, backoff, bandit_path, decode, encode
-from syndicated_client._tables import Array, Table, check_table, is_array, join_body
+from syndicated_client._tables import Array, Table, check_table, is_array, is_data_frame, join_body
 from syndicated_client._validation import check_count, check_number, shorten
 
 MIN_BINARY_ARMS = 200  # a table of at least so many arms is sent as a binary body
@@ -43,6 +43,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     epoch: int = 0
     params: dict[str, float] = {}
     repeated: bool = False
+    ranking: list[dict[str, Any]] = []
 
 
 class QueuedReward(NamedTuple):
@@ -77,9 +78,12 @@ class Flows(AdminFlows):
         subject: str | None = None,
         played: str | None = None,
         deferred: bool | None = None,
+        k: int | None = None,
         default: str | None = None,
     ) -> Flow[Answer]:
         """The arm to play: one of `arms` (ids, objects, or a table with `ids`), or one of the registered arms.
+
+        With `k`, the answer's `ranking` has so many arms: that to play, then those with the best scores.
 
         Every call has an event_id, so that a retry gets the same decision. While the service is unavailable, the arm is
         `default`, or `played`, or the client's default if it is among the arms, or the first of the arms.
@@ -87,7 +91,7 @@ class Flows(AdminFlows):
         listed, table, names = _arms(arms, ids)
         fallback = self._fallback(names, default or played)
         head = {"arms": listed, "context": context, "event_id": event_id or uuid4().hex, "subject": subject}
-        head |= {"played": played, "deferred": deferred}
+        head |= {"played": played, "deferred": deferred, "k": k}
         request = _decide_request(bandit, {name: value for name, value in head.items() if value is not None}, table)
         try:
             response = yield from self._ask(request, retries=0 if self._unavailable else None)
@@ -222,6 +226,8 @@ def _reward_request(item: QueuedReward) -> Request:
 
 def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Table | None, Sequence[str] | None]:
     """The arms for JSON, the table for a binary body, and the ids of the arms if they are known here."""
+    if is_data_frame(arms):
+        arms = cast(Any, arms).to_numpy()
     if ids is not None and not is_array(arms):
         raise InputError(f"ids need arms that are a table, an array of rows; got arms {shorten(arms)}")
     if arms is None:

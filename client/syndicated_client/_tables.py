@@ -24,6 +24,11 @@ def is_array(thing: object) -> TypeGuard["Array"]:
     return numpy is not None and isinstance(thing, numpy.ndarray)
 
 
+def is_data_frame(thing: object) -> bool:
+    """Whether it is a table of pandas or polars."""
+    return type(thing).__name__ == "DataFrame" and hasattr(thing, "to_numpy")
+
+
 def check_table(arms: "Array") -> "Table":
     """The features of the arms as an array of floats with one row for each arm."""
     import numpy as np

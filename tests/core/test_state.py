@@ -173,7 +173,7 @@ def test_another_version_is_refused_and_both_are_named() -> None:
 DIFFERENT: dict[str, tuple[Agent, str]] = {
     "seed": (Agent(LinUCB(dim=3), Syndicated(SPACE), seed=5), "the seed of a state must be 1; got 5"),
     "policy": (Agent(LinTS(dim=3), Syndicated(SPACE), seed=1), "the policy of a state must be .*LinUCB.*; got .*LinTS"),
-    "dimension": (Agent(LinUCB(dim=2), Syndicated(SPACE), seed=1), "the policy of a state must be .*'dim': 3.*; got"),
+    "dimension": (Agent(LinUCB(dim=2), Syndicated(SPACE), seed=1), "the policy of a state must be dim=3; got dim=2"),
     "argument": (Agent(LinUCB(dim=3, sigma=0.1), Syndicated(SPACE), seed=1), "the policy of a state must be"),
     "intercept": (Agent(LinUCB(dim=3, intercept=False), Syndicated(SPACE), seed=1), "the policy of a state must be"),
     "tuner": (Agent(LinUCB(dim=3), TwoLayer(SPACE), seed=1), "the tuner of a state must be .*; got .*TwoLayer"),

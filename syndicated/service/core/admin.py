@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,11 +17,22 @@ from syndicated.service.core import log_lines
 from syndicated.service.core.bandit import EPOCH_FIELDS, Bandit, build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit, T
-from syndicated.service.core.messages import Arm, BanditReply, Create, KeyReply, KeyRequest, ModelReply, Spec
+from syndicated.service.core.history import mean_and_error
+from syndicated.service.core.messages import (
+    Arm,
+    ArmNumbers,
+    BanditReply,
+    Create,
+    KeyReply,
+    KeyRequest,
+    ModelReply,
+    Spec,
+)
 from syndicated.service.core.migration import migrated_model
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
-from syndicated.service.core.size_limits import check_registration, check_spec
+from syndicated.service.core.relearning import Relearning
+from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event, Store, StoreError
 
@@ -40,10 +52,11 @@ class Admin:
 
     def create(self, actor: str, request: Create) -> "asyncio.Future[BanditReply]":
         def run(batch: Batch) -> BanditReply:
-            if request.name in batch.state.names:
+            before = batch.state.names.get(request.name)
+            if before is not None and not before.retired:
                 raise Problem(409, "exists", f"a bandit must have a name of its own; there is a {request.name!r}")
             check_spec(request.spec)
-            build_parts(request.spec)
+            check_rewards(request.spec, build_parts(request.spec)[1])
             body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
             event = batch.add(SERVICE_ID, "create", body)
             return _bandit_reply(Bandit(event.seq, request.name, request.spec, event.seq))
@@ -53,23 +66,34 @@ class Admin:
     def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> "asyncio.Future[BanditReply]":
         def run(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
-            spec = _convert(msgspec.to_builtins(bandit.spec) | dict(changes), Spec)
-            if any(getattr(spec, part) != getattr(bandit.spec, part) for part in EPOCH_FIELDS):
-                check_spec(spec)
-            encoder, _ = build_parts(spec)
-            for arm in bandit.arms.values():
-                encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
-            model = migrated_model(batch, bandit, spec)
-            body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
-            event = batch.add(SERVICE_ID, "configure", body)
-            after = Bandit.from_snapshot(bandit.snapshot())
-            after.configure(spec, event.seq)
-            if model is not None:
-                load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": model})
-                after.load(model, load.seq)
-            return _bandit_reply(after)
+            spec = _changed(bandit, changes)
+            _check_change(bandit, spec)
+            return _configure(batch, actor, bandit, spec, migrated_model(batch, bandit, spec))
 
         return self._submit(run)
+
+    async def relearn(self, actor: str, name: str, changes: Mapping[str, Any]) -> BanditReply:
+        """Change a spec and keep what was learned: a new model learns the epoch's log again before it takes over."""
+
+        def begin(batch: Batch) -> Relearning:
+            bandit = batch.state.bandit(name)
+            spec = _changed(bandit, changes)
+            _check_change(bandit, spec)
+            return Relearning(bandit, spec)
+
+        def end(batch: Batch) -> BanditReply:
+            bandit = batch.state.bandit(name)
+            if bandit.epoch != relearning.epoch:
+                raise Problem(409, "conflict", "the bandit got another model while the log was learned again")
+            while (rest := relearning.page(batch)) is not None:
+                relearning.learn(rest)
+            _check_change(bandit, relearning.spec)  # its arms may be others by now
+            return _configure(batch, actor, bandit, relearning.spec, relearning.agent.state())
+
+        relearning = await self._submit(begin)
+        while (page := await self._submit(relearning.page)) is not None:
+            await asyncio.to_thread(relearning.learn, page)
+        return await self._submit(end)
 
     def retire(self, actor: str, name: str) -> "asyncio.Future[None]":
         def run(batch: Batch) -> None:
@@ -110,6 +134,15 @@ class Admin:
 
     def arms(self, name: str) -> "asyncio.Future[list[Arm]]":
         return self._submit(lambda batch: list(batch.state.bandit(name).arms.values()))
+
+    def arm_numbers(self, name: str) -> "asyncio.Future[list[ArmNumbers]]":
+        """The arms that were played in this epoch, those played most first."""
+
+        def run(batch: Batch) -> list[ArmNumbers]:
+            tallies = batch.state.bandit(name).history.arms
+            return [_arm_numbers(arm, *tallies[arm]) for arm in sorted(tallies, key=lambda arm: -tallies[arm][0])]
+
+        return self._submit(run)
 
     # keys
 
@@ -265,6 +298,31 @@ def _key_reply(key: Key, secret: str | None = None) -> KeyReply:
     return KeyReply(**msgspec.structs.asdict(key), secret=secret)
 
 
+def _changed(bandit: Bandit, changes: Mapping[str, Any]) -> Spec:
+    return _convert(msgspec.to_builtins(bandit.spec) | dict(changes), Spec)
+
+
+def _check_change(bandit: Bandit, spec: Spec) -> None:
+    if any(getattr(spec, part) != getattr(bandit.spec, part) for part in EPOCH_FIELDS):
+        check_spec(spec)
+    encoder, agent = build_parts(spec)
+    check_rewards(spec, agent)
+    for arm in bandit.arms.values():
+        encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
+
+
+def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, model: bytes | None) -> BanditReply:
+    """Append a change of the spec, and of the model if there is one for the new epoch."""
+    body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
+    event = batch.add(SERVICE_ID, "configure", body)
+    after = Bandit.from_snapshot(bandit.snapshot())
+    after.configure(spec, event.seq)
+    if model is not None:
+        load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": model})
+        after.load(model, load.seq)
+    return _bandit_reply(after)
+
+
 def _bandit_reply(bandit: Bandit) -> BanditReply:
     """A bandit as the API shows it."""
     return BanditReply(
@@ -278,6 +336,11 @@ def _bandit_reply(bandit: Bandit) -> BanditReply:
         arms=len(bandit.arms),
         known_arms=len(bandit.known_arms),
     )
+
+
+def _arm_numbers(arm: str, decisions: float, rewards: float, total: float, squares: float) -> ArmNumbers:
+    mean, error = (value if math.isfinite(value) else None for value in mean_and_error(rewards, total, squares))
+    return ArmNumbers(arm=arm, decisions=int(decisions), rewards=int(rewards), mean=mean, error=error)
 
 
 def _convert(thing: Any, kind: type[T]) -> T:

@@ -26,7 +26,7 @@ from syndicated.policies.base import ArmPolicy
 from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
-from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, Spec
+from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.core.records import Decided, Record, TopArm, decode, from_choice, to_decision
 from syndicated.service.core.size_limits import max_known_arms
 from syndicated.service.core.tables import pack_arms, pack_table
@@ -115,7 +115,7 @@ class Bandit:
             decision = to_decision(record, self.agent.id, named=self.named)
             self.agent.player.learn(decision, event.learn)
             self.version = event.seq
-        self.history.add_reward(decided.by, event.learn)
+        self.history.add_reward(decided.by, decided.arm, event.learn)
 
     # what reads it
 
@@ -148,7 +148,11 @@ class Bandit:
         if spec.mode == "off" or held_out:
             place, chance = self._fall_back(ids, u[2])
             by: By = "fallback" if spec.mode == "off" else "holdout"
-            decided = Decided(**common, by=by, propensity=chance, **self._played(request, ids, X, place))
+            chances = np.full(K, 1 / K) if spec.fallback == "uniform" else np.arange(K) == place
+            ranking = _ranking(request.k, ids, place, chances * 1.0, None)
+            decided = Decided(
+                **common, by=by, propensity=chance, ranking=ranking, **self._played(request, ids, X, place)
+            )
             return decided, turn._replace(made=turn.made + 1)
         seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
@@ -167,6 +171,7 @@ class Bandit:
             params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else from_choice(decision.choice),
             agrees=place == decision.place,
+            ranking=self._ranked(request.k, ids, seen, place),
             **self._why(ids, seen, place),
             **self._played(request, ids, X, place),
         )
@@ -204,6 +209,19 @@ class Bandit:
             return played
         arms = pack_arms(ids, self.registered.numbers)
         return played | {"arms": arms, "context": request.context} | pack_table(X.reshape(len(X), -1), place)
+
+    def _ranked(self, k: int | None, ids: Sequence[str], seen: Proposal, place: int) -> tuple[RankedArm, ...]:
+        """The arm that is played, and those with the best scores; in a warm-up all are equal."""
+        if k is None:
+            return ()
+        K, floor = len(ids), self.spec.floor
+        if self.spec.mode == "apprentice":
+            chances = (np.arange(K) == place) * 1.0
+        elif seen.decision.choice is None:
+            chances = np.full(K, 1 / K)
+        else:
+            chances = (1 - floor) * np.minimum(seen.chances, 1.0) + floor / K
+        return _ranking(k, ids, place, chances, None if seen.decision.choice is None else seen.scores)
 
     def _why(self, ids: Sequence[str], seen: Proposal, place: int) -> dict[str, Any]:
         """Whether another arm was expected to give more, and the best arms as they were seen."""
@@ -334,6 +352,17 @@ def reward_range(spec: Spec, agent: Agent) -> tuple[float, float]:
     """The range of rewards that a spec allows and its policy can learn."""
     low, high = agent.policy.rewards
     return (low, high) if spec.rewards is None else (max(low, spec.rewards[0]), min(high, spec.rewards[1]))
+
+
+def _ranking(
+    k: int | None, ids: Sequence[str], place: int, chances: Array, scores: Array | None
+) -> tuple[RankedArm, ...]:
+    """The first k arms: the one at `place`, then the others by their scores, the first of equals first."""
+    if k is None:
+        return ()
+    order = range(len(ids)) if scores is None else np.argsort(-scores, kind="stable").tolist()
+    best = [place, *(a for a in order if a != place)][:k]
+    return tuple(RankedArm(ids[a], float(chances[a]), None if scores is None else float(scores[a])) for a in best)
 
 
 def _at_the_edge(axis: Sequence[Mapping[str, float]], best: int) -> bool:

@@ -109,14 +109,29 @@ class Decisions:
             epoch=decided.epoch,
             params=decided.params,
             repeated=repeated,
+            ranking=list(decided.ranking),
         )
 
     def reward(self, name: str, request: RewardRequest) -> "asyncio.Future[RewardReply]":
-        seq = self.ids.seq(request.decision_id)
         keys = [(name, request.event_id)] if request.event_id is not None else []
+        if request.decision_id is None:
+            if not keys:
+                raise Problem(422, "invalid", "a reward must have the decision_id or the event_id of its decision")
+            return self._group_commit.submit(partial(self._reward_by_key, name, request), keys=keys)
+        seq = self.ids.seq(request.decision_id)
         return self._group_commit.submit(partial(self._reward, name, request, seq), refs=[seq], keys=keys)
 
+    def _reward_by_key(self, name: str, request: RewardRequest, batch: Batch) -> RewardReply:
+        """Reward the decision that was asked for with this event_id."""
+        assert request.event_id is not None
+        event = batch.keyed(batch.state.bandit(name).id, request.event_id)
+        if event is None or event.kind != "decide":
+            raise Problem(404, "unknown-decision", "this bandit has no decision with this event_id")
+        named = replace(request, decision_id=self.ids.of(event.seq), event_id=None)
+        return self._reward(name, named, event.seq, batch)
+
     def _reward(self, name: str, request: RewardRequest, seq: int, batch: Batch) -> RewardReply:
+        assert request.decision_id is not None
         bandit, record = _find(batch, name, seq)
         value = bandit.check_reward(request.reward)
         spec, decided = bandit.spec, record.decided
@@ -169,10 +184,12 @@ class Decisions:
 
 
 def _find(batch: Batch, name: str, seq: int) -> tuple[Bandit, Record]:
-    bandit, record = batch.state.bandit(name), batch.record(seq)
-    if record is None or record.event.bandit != bandit.id:
+    """A decision and its bandit: the one of this name, or a retired one that had the name before."""
+    batch.state.bandit(name)
+    record = batch.record(seq)
+    if record is None or batch.state.bandits[record.event.bandit].name != name:
         raise Problem(404, "unknown-decision", "this bandit has no decision with this id")
-    return bandit, record
+    return batch.state.bandits[record.event.bandit], record
 
 
 def _is_learned(bandit: Bandit, decided: Decided) -> bool:

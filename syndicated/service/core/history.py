@@ -10,6 +10,7 @@ from syndicated.service.core.records import Decided
 from syndicated.types import Array
 
 MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come half as often
+MAX_ARM_TALLIES = 10_000  # arms that are counted, the first ones
 FIXED_COLUMNS = 6  # before the probabilities: time, decisions, rewards, their sum, sum of squares, explored
 
 
@@ -22,6 +23,7 @@ class History:
         self.agreed = 0  # decisions of the caller that the model would have made too
         self.total = self.squares = 0.0
         self.tallies: dict[str, list[float]] = {}  # by who decided: decisions, rewards, their sum, sum of squares
+        self.arms: dict[str, list[float]] = {}  # by arm: decisions, rewards, their sum, sum of squares
         self._stride = 1
         self._rows: list[list[float]] = []
 
@@ -30,6 +32,8 @@ class History:
         self.explored += decided.explored
         self.agreed += decided.by == "caller" and decided.agrees
         self._tally(decided.by)[0] += 1
+        if decided.arm in self.arms or len(self.arms) < MAX_ARM_TALLIES:
+            self.arms.setdefault(decided.arm, [0, 0, 0.0, 0.0])[0] += 1
         if self.count % self._stride == 0:
             row = [at, self.count, self.learned, self.total, self.squares, self.explored]
             self._rows.append(row + np.concatenate(probabilities()).tolist())
@@ -37,14 +41,15 @@ class History:
                 self._rows = self._rows[1::2]
                 self._stride *= 2
 
-    def add_reward(self, by: str, reward: float) -> None:
+    def add_reward(self, by: str, arm: str, reward: float) -> None:
         self.learned += 1
         self.total += reward
         self.squares += reward * reward
-        tally = self._tally(by)
-        tally[1] += 1
-        tally[2] += reward
-        tally[3] += reward * reward
+        for tally in (self._tally(by), self.arms.get(arm)):
+            if tally is not None:
+                tally[1] += 1
+                tally[2] += reward
+                tally[3] += reward * reward
 
     def _tally(self, by: str) -> list[float]:
         return self.tallies.setdefault(by, [0, 0, 0.0, 0.0])
@@ -54,7 +59,7 @@ class History:
         return np.array(self._rows).reshape(len(self._rows), FIXED_COLUMNS + sum(self.widths))
 
     def head(self) -> dict[str, Any]:
-        names = ("count", "learned", "explored", "agreed", "total", "squares", "tallies")
+        names = ("count", "learned", "explored", "agreed", "total", "squares", "tallies", "arms")
         return {"stride": self._stride} | {name: getattr(self, name) for name in names}
 
     def restore(self, head: dict[str, Any], rows: Array) -> None:

@@ -14,7 +14,7 @@ from syndicated._validation import check_arms, check_count, check_features, chec
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.messages import Outcome, Text
+from syndicated.service.core.messages import Outcome, RankedArm, Text
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import (
     ChoiceRecord,
@@ -99,6 +99,7 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     X: list[list[float]] | None = None
     context: Any = None
     sparse: bool = False
+    ranking: list[RankedArm] = []
 
 
 class DecisionReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,6 +146,7 @@ def _fields(decided: Decided, bandit: Bandit) -> dict[str, Any]:
     fields["X"] = None if X is None else X.tolist()
     if decided.choice is not None:
         fields["choice"] = ChoiceLine(**msgspec.structs.asdict(decided.choice))
+    fields["ranking"] = list(decided.ranking)
     fields["top"] = [ArmLine(**msgspec.structs.asdict(arm)) for arm in decided.top]
     return fields
 
@@ -261,6 +263,7 @@ class _Importer:
             "x": self._floats("x", [line.x], 1, epoch, line.sparse).tobytes(),
             "arms": None if line.arms is None else pack_arms(line.arms, self._bandit.registered.numbers),
             "choice": None if choice is None else _choice_record(choice),
+            "ranking": tuple(line.ranking),
             "top": tuple(TopArm(**msgspec.structs.asdict(arm)) for arm in line.top),
         }
         if line.X is not None:

@@ -102,6 +102,16 @@ class BanditReply(Struct, frozen=True, kw_only=True):
     known_arms: int
 
 
+class ArmNumbers(Struct, frozen=True, kw_only=True):
+    """How often an arm was played in this epoch, how many rewards came, their mean and its standard error."""
+
+    arm: str
+    decisions: int
+    rewards: int
+    mean: float | None
+    error: float | None
+
+
 class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """An arm of a request: its id, and `x` or `features` or nothing, as the kind of features wants."""
 
@@ -121,10 +131,23 @@ class DecideRequest(Strict, frozen=True, gc=False):
     played: Text | None = None
     deferred: bool | None = None
     shape: tuple[int, int] | None = None
+    k: Annotated[int, Meta(ge=1, le=100, description="how many arms to rank, the one to play first")] | None = None
+
+
+class RankedArm(Struct, frozen=True, array_like=False, gc=False):
+    """An arm of a ranking: its probability of being the first, and its score where the policy gave one."""
+
+    arm: str
+    propensity: float
+    score: float | None = None
 
 
 class DecideReply(Struct, frozen=True, kw_only=True, gc=False):
-    """The arm to play. `propensity` is its probability, given the policy's own draw."""
+    """The arm to play. `propensity` is its probability, given the policy's own draw.
+
+    If `k` arms were asked for, `ranking` has them: the arm to play, then those with the best scores. Only the first is
+    the decision: its reward is learned.
+    """
 
     decision_id: str
     arm: str
@@ -134,13 +157,18 @@ class DecideReply(Struct, frozen=True, kw_only=True, gc=False):
     epoch: int
     params: dict[str, float]
     repeated: bool = False
+    ranking: list[RankedArm] = []
 
 
 class RewardRequest(Strict, frozen=True):
-    """The reward of a decision; `event_id` tells a retry from a second reward where rewards are collected."""
+    """The reward of a decision.
 
-    decision_id: Text
+    The decision is named by its `decision_id`, and then an `event_id` tells a retry from a second reward where rewards
+    are collected; or by the `event_id` that it was asked for with, alone.
+    """
+
     reward: float
+    decision_id: Text | None = None
     event_id: Text | None = None
 
 

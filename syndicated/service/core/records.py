@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from syndicated._decided_by import By
 from syndicated.errors import InputError
-from syndicated.service.core.messages import Scope
+from syndicated.service.core.messages import RankedArm, Scope
 from syndicated.store import Event
 from syndicated.types import Choice, Decision
 
@@ -84,6 +84,7 @@ class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     context: Any = None
     sparse: bool = False  # whether x, and each row of X, is its columns and then their values
     table: PackedTable | None = None
+    ranking: tuple[RankedArm, ...] = ()
 
 
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):

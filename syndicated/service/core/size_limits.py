@@ -1,4 +1,4 @@
-"""How large requests and bandits may be, so that none delays the others by more than a tenth of a second.
+"""What requests and bandits may be: not so large that they delay the others by more than a tenth of a second.
 
 What is checked here is what callers ask for: journals of before these limits still open.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from syndicated._validation import shorten
+from syndicated.agent import Agent
 from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.policies import POLICIES, LinUCB
@@ -75,6 +76,14 @@ def check_spec(spec: Spec) -> None:
         points *= len(values)
     if points > MAX_POINTS:
         raise InputError(f"a space must have at most {MAX_POINTS} combinations of candidates; got {points}")
+
+
+def check_rewards(spec: Spec, agent: Agent) -> None:
+    """Refuse a range of rewards that the policy cannot learn: they would be refused one by one."""
+    low, high = agent.policy.rewards
+    if spec.rewards is not None and not low <= spec.rewards[0] <= spec.rewards[1] <= high:
+        must = f"rewards must be within [{low:g}, {high:g}], which is what {type(agent.policy).__name__} can learn"
+        raise InputError(f"{must}; got {list(spec.rewards)}")
 
 
 def max_known_arms(dim: int) -> int:

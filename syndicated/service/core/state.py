@@ -176,6 +176,7 @@ class State:
                 bandit.load(body["model"], event.seq)
 
     def _add(self, bandit: Bandit) -> None:
+        """A name belongs to the latest bandit that has it: those before are retired."""
         self.bandits[bandit.id] = self.names[bandit.name] = bandit
 
     def _set_key(self, key: Key, hash_: str) -> None:

@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from syndicated.service.core.log_lines import DecisionReply, Imported, LogLine, decision_reply, parse, to_line
 from syndicated.service.core.messages import (
     Arm,
+    ArmNumbers,
     BanditReply,
     DecideReply,
     KeyReply,
@@ -40,6 +41,12 @@ class Latest(Strict, frozen=True):
     """How many of the latest to return."""
 
     limit: Count = 100
+
+
+class UpdateQuery(Strict, frozen=True):
+    """Whether a new model first learns again what the log has of this epoch; the features must stay the same."""
+
+    relearn: bool = False
 
 
 class LogQuery(Strict, frozen=True):
@@ -147,7 +154,9 @@ async def bandit(call: Call) -> BanditReply:
 
 
 async def update(call: Call) -> BanditReply:
-    return await call.service.admin.update(call.actor, call.path["name"], call.body)
+    admin = call.service.admin
+    change = admin.relearn if call.query.relearn else admin.update
+    return await change(call.actor, call.path["name"], call.body)
 
 
 async def retire(call: Call) -> None:
@@ -156,6 +165,10 @@ async def retire(call: Call) -> None:
 
 async def arms(call: Call) -> list[Arm]:
     return await call.service.admin.arms(call.path["name"])
+
+
+async def arm_numbers(call: Call) -> list[ArmNumbers]:
+    return await call.service.admin.arm_numbers(call.path["name"])
 
 
 async def put_arms(call: Call) -> ArmsReply:

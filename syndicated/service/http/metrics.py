@@ -113,7 +113,7 @@ class _ServiceCollector:
         )
         mean = GaugeMetricFamily("syndicated_reward_mean", "Mean reward of the epoch.", labels=BANDIT_LABEL)
         alarms = GaugeMetricFamily("syndicated_alarms", "Alarms that are on.", labels=BANDIT_LABEL)
-        for bandit in list(self._service.state.bandits.values()):
+        for bandit in list(self._service.state.names.values()):
             history, labels = bandit.history, [bandit.name]
             decisions.add_metric(labels, history.count)
             rewards.add_metric(labels, history.learned)

@@ -16,7 +16,7 @@ NUMBER_FIELDS = ("at", "learn", "value", "propensity", "default")
 COUNT_FIELDS = ("seq", "ref", "epoch", "version", "place", "count", "round")
 FLAG_FIELDS = ("deferred", "explored", "agrees", "sparse")
 TEXT_FIELDS = ("bandit", "kind", "key", "subject", "outcome", "by", "arm")
-JSON_FIELDS = ("params", "choice", "top", "arms", "X", "context")  # as JSON text
+JSON_FIELDS = ("params", "choice", "top", "arms", "X", "context", "ranking")  # as JSON text
 
 
 def load_pyarrow() -> Any:

@@ -8,6 +8,7 @@ from syndicated.service.core.log_lines import DecisionReply, Imported
 from syndicated.service.core.messages import (
     ActivateRequest,
     Arm,
+    ArmNumbers,
     Arms,
     BanditReply,
     Create,
@@ -29,7 +30,9 @@ from syndicated.service.http.handlers import (
     Health,
     Latest,
     LogQuery,
+    UpdateQuery,
     activate,
+    arm_numbers,
     arms,
     audit,
     bandit,
@@ -82,7 +85,17 @@ TABLE = [
     Endpoint("POST", BANDITS, "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
     Endpoint("GET", BANDITS, "read", "All bandits", bandits, reply=list[BanditReply]),
     Endpoint("GET", BANDIT, "read", "A bandit as it is now", bandit, reply=BanditReply),
-    Endpoint("PATCH", BANDIT, "admin", "Change fields of the spec", update, Spec, reply=BanditReply, partial=True),
+    Endpoint(
+        "PATCH",
+        BANDIT,
+        "admin",
+        "Change fields of the spec",
+        update,
+        Spec,
+        query=UpdateQuery,
+        reply=BanditReply,
+        partial=True,
+    ),
     Endpoint("DELETE", BANDIT, "admin", "Retire a bandit: it makes no more decisions", retire, status=204),
     Endpoint(
         "POST",
@@ -114,6 +127,9 @@ TABLE = [
         "GET", BANDIT + "/decisions/{id}", "read", "A decision and the events about it", decision, reply=DecisionReply
     ),
     Endpoint("GET", BANDIT + "/arms", "read", "The registered arms", arms, reply=list[Arm]),
+    Endpoint(
+        "GET", BANDIT + "/numbers", "read", "Decisions and rewards of every arm", arm_numbers, reply=list[ArmNumbers]
+    ),
     Endpoint("PUT", BANDIT + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
     Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Remove an arm, and free its model", drop_arm, status=204),
     Endpoint("GET", BANDIT + "/log", "read", "Export the log", export, query=LogQuery, gives=(JSON_LINES, PARQUET)),

@@ -182,6 +182,6 @@ def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
                 row[name] = None if row[name] is None else json.loads(row[name])
             kept = {name: value for name, value in row.items() if value is not None}
             assert {name: kept.get(name, line[name]) for name in line} == line
-            assert kept.keys() - line.keys() <= {"round", "params", "top", *parquet.FLAG_FIELDS}
+            assert kept.keys() - line.keys() <= {"round", "params", "top", "ranking", *parquet.FLAG_FIELDS}
 
     play(test)
