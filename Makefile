@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --editable ./client
-EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet
+EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet,frames
 
 .PHONY: demo paper scoreboard bakeoff serve test test-lowest bench clean
 

@@ -63,6 +63,7 @@ def covered(found: list[Evaluation], truth: float, rate: float) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", choices=["fixed", "learning"], action="append", help="default: both")
+    parser.add_argument("--rate", type=float, action="append", help=f"default: {', '.join(map(str, RATES))}")
     parser.add_argument("--logs", type=int, default=200, help="of each rate, for the fixed target")
     parser.add_argument("--learning-logs", type=int, default=50, help="for the learning one")
     parser.add_argument("--rounds", type=int, default=1000, help="of a log")
@@ -70,7 +71,7 @@ def main() -> None:
     print("| target | rate | log | IPS | SNIPS | DR | gain | width of DR / rate | normal IPS |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     for target in options.target or ["fixed", "learning"]:
-        for rate in RATES:
+        for rate in options.rate or RATES:
             row = fixed_row(rate, options) if target == "fixed" else learning_row(rate, options)
             print(f"| {target} | {100 * rate:g} % | {' | '.join(row)} |", flush=True)
 

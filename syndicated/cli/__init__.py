@@ -58,7 +58,7 @@ examples:
       real data played as bandits, or a part of it
 
   syndicated quickstart news
-      a runnable example, news/news_page.py
+      a runnable example, news/first_agent.py
 
   syndicated evaluate log.jsonl --tuner Consensus --tuner Theory
       what each would have earned, from a log of decisions with propensities

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from syndicated.errors import InputError
 
-FILE = "news_page.py"
+FILE = "first_agent.py"
 EXAMPLE = Path(__file__).with_name("quickstart.txt")  # a program of the user, not a module of the package
 
 

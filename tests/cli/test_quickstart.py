@@ -63,14 +63,14 @@ def test_other_shells_have_scripts_that_they_can_read(
 
 def test_the_quickstart_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quickstart", str(tmp_path / "new")]) == 0
-    file = tmp_path / "new" / "news_page.py"
+    file = tmp_path / "new" / "first_agent.py"
     assert capsys.readouterr().out == f"{file}\nRun it: python {file}\n"
     runpy.run_path(str(file), run_name="__main__")
     shown = capsys.readouterr().out
     assert "for the young, after a restart: sports" in shown
     assert "for the old, after a restart: politics" in shown
     assert main(["quickstart", str(tmp_path / "new")]) == 2
-    assert "must have no news_page.py, which would be written over" in capsys.readouterr().err
+    assert "must have no first_agent.py, which would be written over" in capsys.readouterr().err
 
 
 def test_the_doctor_says_what_there_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
