@@ -32,6 +32,7 @@ MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, also if nobody notified
 TICK_SECONDS = 1.0  # between looks at what the clock asks for
+HUNG_SECONDS = 1.0  # after which a batch that failed has kept those waiting who came after it
 HANG_SECONDS = 3.0  # after which a batch counts as hanging
 KEPT_SNAPSHOTS = 20  # of each bandit
 EVENTS_PER_SNAPSHOT = 20_000
@@ -173,7 +174,7 @@ class GroupCommit:
 
     async def _serve(self, requests: Sequence[Request]) -> None:
         """Run one batch, and answer its requests."""
-        self._batch_began = self.clock()
+        self._batch_began, began = self.clock(), time.monotonic()
         answers: Sequence[Any]
         written = self.counts["events"]
         try:
@@ -192,12 +193,13 @@ class GroupCommit:
             if not self.store_error:
                 log.error("the journal is away: %s", error)
             self.store_error = str(error)
-            # Those that came meanwhile are answered too: a store that hangs has cost them as long as it cost the batch.
             unknown = isinstance(error, UnknownCommitError)
             answers = [_unknown() if unknown else Problem(503, "unavailable", str(error)) for _ in requests]
-            answers += [Problem(503, "unavailable", str(error)) for _ in self._queue]
-            requests = [*requests, *self._queue]
-            self._queue.clear()
+            if time.monotonic() - began > HUNG_SECONDS:
+                # Those that came meanwhile are answered too: the next attempt would cost them as long again.
+                answers += [Problem(503, "unavailable", str(error)) for _ in self._queue]
+                requests = [*requests, *self._queue]
+                self._queue.clear()
         except BaseException:
             self._resolve(requests, [_stopped() for _ in requests])
             raise
