@@ -58,6 +58,7 @@ class Bandit:
         self.id, self.name, self.retired = id_, name, False
         self.version = self.closed = epoch
         self.lates = 0
+        self.latest = 0  # decision that was folded in this process
         self._start(spec, epoch, (), ())
 
     def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm], numbered: Iterable[str]) -> None:

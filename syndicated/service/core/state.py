@@ -116,6 +116,7 @@ class State:
         if event.bandit == SERVICE_ID:
             self._fold_admin(event)
         elif event.kind == "decide":
+            self.bandits[event.bandit].latest = event.seq
             if event.body:
                 record = record or Record(event)
                 record.about.clear()  # events about it come after it in the log, and are folded in their turn

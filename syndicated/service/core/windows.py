@@ -5,16 +5,27 @@ replay would give another model.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
+from typing import NamedTuple
 
+from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.state import SERVICE_ID
 
 PAGE_DECISIONS = 500  # whose windows are looked at at once
+MAX_BANDITS = 50  # whose windows are closed in one transaction
 PRUNE_SECONDS = 3600.0  # between looks at what is too old
+
+
+class Looked(NamedTuple):
+    """What a look at the windows of a bandit has found: when the next one passes, while the rest stays as it was."""
+
+    window: float
+    latest: int  # decision that was folded
+    next_close: float  # infinite if no decision was left
 
 
 class Windows:
@@ -24,6 +35,7 @@ class Windows:
         self._group_commit = group_commit
         self._scanned: dict[int, int] = {}  # the last decision whose window this process has seen to be closed
         self._backlog: set[int] = set()  # bandits with more windows to close than one page has
+        self._looked: dict[int, Looked] = {}
         self._pruned: dict[int, float] = {}  # when this process last looked for what is too old
 
     @property
@@ -32,30 +44,43 @@ class Windows:
 
     def due(self) -> Iterator[Callable[[Batch], None]]:
         """What the clock asks for now."""
-        for bandit in list(self._group_commit.state.bandits.values()):
-            if bandit.spec.window is None:
-                self._backlog.discard(bandit.id)
-            else:
-                yield partial(self._close, id_=bandit.id)
+        now, bandits = self._group_commit.clock(), list(self._group_commit.state.bandits.values())
+        closing = [bandit.id for bandit in bandits if self._may_close(bandit, now)]
+        for start in range(0, len(closing), MAX_BANDITS):
+            yield partial(self._close, ids=closing[start : start + MAX_BANDITS])
+        for bandit in bandits:
             retention = bandit.spec.retention
             if retention is not None:
                 last = self._pruned.get(bandit.id, -math.inf)
-                if self._group_commit.clock() - last >= min(retention, PRUNE_SECONDS):
+                if now - last >= min(retention, PRUNE_SECONDS):
                     yield partial(self._prune, id_=bandit.id)
 
-    # Both take an id and not a bandit: what another process has appended is folded before they run, and may change the
+    def _may_close(self, bandit: Bandit, now: float) -> bool:
+        """Whether a window may have passed, by what is in memory: bandits of which nothing is due cost nothing."""
+        if bandit.spec.window is None:
+            self._backlog.discard(bandit.id)
+            return False
+        looked = self._looked.get(bandit.id)
+        if looked is None or looked.window != bandit.spec.window:
+            return True
+        return now > looked.next_close or (looked.next_close == math.inf and looked.latest != bandit.latest)
+
+    # All take ids and not bandits: what another process has appended is folded before they run, and may change the
     # spec or replace the state.
 
-    def _close(self, batch: Batch, id_: int) -> None:
-        """Close the windows that have passed: learn what was collected, or the default reward.
+    def _close(self, batch: Batch, ids: Sequence[int]) -> None:
+        """Close the windows of bandits that have passed."""
+        for id_ in ids:
+            bandit = batch.state.bandits[id_]
+            if bandit.spec.window is not None:
+                self._close_one(batch, bandit, bandit.spec.window)
+
+    def _close_one(self, batch: Batch, bandit: Bandit, window: float) -> None:
+        """Close windows: learn what was collected, or the default reward.
 
         Decisions are gone through in their order up to the first whose window is open; after every full page the log
         is told how far this has come, so that a restart goes on from there.
         """
-        bandit = batch.state.bandits[id_]
-        window = bandit.spec.window
-        if window is None:
-            return
         start = max(bandit.closed, self._scanned.get(bandit.id, 0))
         page = batch.store.decisions(bandit.id, start, PAGE_DECISIONS)
         due = list(takewhile(lambda event: batch.now - event.at > window, page))
@@ -69,9 +94,12 @@ class Windows:
         more = len(due) == PAGE_DECISIONS
         if more:
             batch.add(bandit.id, "closed", {"upto": due[-1].seq})
-        batch.on_commit.append(partial(self._closed, bandit.id, due[-1].seq if due else None, more))
+        next_close = page[len(due)].at + window if len(due) < len(page) else -math.inf if more else math.inf
+        looked = Looked(window, bandit.latest, next_close)
+        batch.on_commit.append(partial(self._closed, bandit.id, due[-1].seq if due else None, more, looked))
 
-    def _closed(self, bandit: int, upto: int | None, more: bool) -> None:
+    def _closed(self, bandit: int, upto: int | None, more: bool, looked: Looked) -> None:
+        self._looked[bandit] = looked
         if upto is not None:
             self._scanned[bandit] = upto
         (self._backlog.add if more else self._backlog.discard)(bandit)

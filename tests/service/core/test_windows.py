@@ -240,3 +240,27 @@ def test_a_log_exports_however_many_windows_were_closed(play_core: PlayCore, mon
         assert harness.learned == 5
 
     play_core(test)
+
+
+def test_a_bandit_of_which_nothing_is_due_costs_nothing(play_core: PlayCore) -> None:
+    """Its journal is looked at again when its next window passes, after a decision, or if its window is another one."""
+
+    async def test(harness: Harness) -> None:
+        windows = harness.service.windows
+        await harness.create(window=60.0, default_reward=0.5)
+        await harness.pass_time(2.0)
+        assert list(windows.due()) == []
+        await harness.decide()
+        assert len(list(windows.due())) == 1
+        await harness.pass_time(2.0)
+        await harness.pass_time(50.0)
+        assert list(windows.due()) == []
+        await harness.service.admin.update("", "b", {"window": 10.0})
+        assert len(list(windows.due())) == 1
+        await harness.pass_time(2.0)
+        assert harness.learned == 1
+        for k in range(60):
+            await harness.create(f"more{k}", window=1.0)
+        assert len(list(windows.due())) == 2
+
+    play_core(test)
