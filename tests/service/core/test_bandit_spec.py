@@ -9,7 +9,7 @@ from support.core_service import Harness, PlayCore, refused
 def test_rewards_outside_of_the_range_are_refused(play_core: PlayCore) -> None:
     async def test(harness: Harness) -> None:
         await harness.create(rewards=(-1.0, 2.0))
-        await harness.create("glm", policy={"name": "UCBGLM"}, rewards=(-1.0, 2.0))
+        await harness.create("glm", policy={"name": "UCBGLM"})
         for name, wrong in (("b", -1.5), ("b", 2.5), ("glm", -0.5), ("glm", 1.5)):
             with refused(422, "invalid"):
                 await harness.reward((await harness.decide(name)).decision_id, wrong, name)
