@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from syndicated.errors import InputError
+
 MAX_COUNT = 2**62
 
 
@@ -15,7 +17,38 @@ def within(numbers: npt.NDArray[Any], end: int) -> bool:
     return bool(np.all((numbers >= 0) & (numbers < end)))
 
 
-class Learner:
+class Parameters:
+    """scikit-learn's contract for what has parameters: `get_params`, `set_params`, and so `sklearn.base.clone`."""
+
+    def parameters(self) -> Mapping[str, object]:
+        """The constructor's arguments, as they were given."""
+        raise NotImplementedError
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        """The parameters by name; with `deep`, those of parameters too, as in `tuner__horizon`."""
+        own = dict(self.parameters())
+        parts = [(name, part) for name, part in own.items() if deep and isinstance(part, Parameters)]
+        return own | {f"{name}__{inner}": value for name, part in parts for inner, value in part.get_params().items()}
+
+    def set_params(self, **params: object) -> Self:
+        """Change parameters in place. What was learned is gone; parameters that are refused change nothing."""
+        own, inner = dict(self.parameters()), dict[str, dict[str, object]]()
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in own or (rest and not isinstance(own[name], Parameters)):
+                raise InputError(f"{type(self).__name__} has the parameters {', '.join(own) or 'none'}; got {key!r}")
+            if rest:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                own[name] = value
+        for name, changes in inner.items():
+            part: Any = own[name]
+            own[name] = type(part)(**part.parameters()).set_params(**changes)
+        self.__dict__ = type(self)(**own).__dict__
+        return self
+
+
+class Learner(Parameters):
     """What policies and tuners share: parameters are the init fields; state is the rest, and it is arrays.
 
     Subclasses are dataclasses. Constructors only store and check; `fresh` is the same thing with no history. The arrays
@@ -23,6 +56,9 @@ class Learner:
     """
 
     growing: ClassVar[tuple[str, ...]] = ()
+
+    def parameters(self) -> Mapping[str, object]:
+        return self.params()
 
     def params(self) -> dict[str, object]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]

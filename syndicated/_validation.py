@@ -74,7 +74,7 @@ def check_range(what: str, value: object) -> tuple[float, float]:
     low, high = (check_number(f"an end of {what}", end) for end in value)
     if not high - low > 1e-100:
         raise InputError(f"{what} must be (low, high) with low < high; got {shorten(value)}")
-    return low, high
+    return value if isinstance(value, tuple) and all(type(end) is float for end in value) else (low, high)
 
 
 def check_flag(what: str, value: object) -> bool:

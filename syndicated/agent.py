@@ -17,6 +17,7 @@ import numpy.typing as npt
 from syndicated import _files
 from syndicated._agent_state import decision_from_json, pack_agent, parts_in, unpack_agent
 from syndicated._html import html_table
+from syndicated._learner import Parameters
 from syndicated._player import Player
 from syndicated._validation import check_count, check_features, check_number, shorten
 from syndicated.errors import InputError
@@ -45,7 +46,7 @@ def default_tuner(policy: Policy) -> Tuner:
     )
 
 
-class Agent:
+class Agent(Parameters):
     """A self-tuning bandit.
 
     Nothing has to be given. What comes first decides the policy: arms with ids have a model each (`ArmUCB`), rows of
@@ -80,6 +81,7 @@ class Agent:
         catalogue: npt.ArrayLike | None = None,
         id: str | None = None,
     ) -> None:
+        self._given = {"policy": policy, "tuner": tuner, "seed": seed, "catalogue": catalogue, "id": id}
         self._reader: ArmReader | None = None
         if policy is None and catalogue is None:
             self._reader = ArmReader(OPEN_FIELDS)
@@ -134,6 +136,11 @@ class Agent:
         agent = cls(_policy_for(policy, models, reader), tuner, seed=seed, id=id)
         agent._reader = reader
         return agent
+
+    def parameters(self) -> Mapping[str, object]:
+        if self._reader is not None and self._given["policy"] is not None:
+            raise InputError("an agent that was made by Agent.for_arms has no such parameters; use save and load")
+        return self._given
 
     def __repr__(self) -> str:
         parts = f"{text_of(self.policy)}, {text_of(self.tuner)}, seed={self.player.seed}"

@@ -1,16 +1,17 @@
 """The candidates for each hyper-parameter."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import product
 
 from syndicated._html import html_table
+from syndicated._learner import Parameters
 from syndicated._validation import check_number
 from syndicated.errors import InputError
 from syndicated.types import Params
 
 
-class Space:
+class Space(Parameters):
     """Axes of candidate values, one axis a hyper-parameter.
 
     >>> space = Space(alpha=[0, 0.1, 1], lam=[0.1, 1])
@@ -22,6 +23,9 @@ class Space:
 
     def __init__(self, **axes: Iterable[float]) -> None:
         self.axes = {name: _values(name, values) for name, values in axes.items()}
+
+    def parameters(self) -> Mapping[str, object]:
+        return self.axes
 
     @cached_property
     def points(self) -> tuple[Params, ...]:
@@ -58,4 +62,5 @@ def _values(name: str, values: object) -> tuple[float, ...]:
         raise InputError(f"axis {name!r} must have at least one candidate; got none")
     if len(set(numbers)) < len(numbers):
         raise InputError(f"the candidates for {name!r} must differ; got {list(numbers)}")
-    return numbers
+    # The very tuple that was given, if it is one of floats: clones have the parameters of what they are clones of.
+    return values if isinstance(values, tuple) and all(type(value) is float for value in values) else numbers

@@ -146,6 +146,7 @@ def test_a_spec_is_the_name_and_every_argument() -> None:
         "horizon": 10_000,
         "warmup": 0,
         "rewards": [0.0, 1.0],
+        "layer": "EXP3",
     }
 
 

@@ -148,7 +148,7 @@ def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[s
     A tuner of another package is not on the board; it joins when it is named.
     """
     _check("world", worlds, [each.name for group in BOARD.values() for each in group])
-    _check("tuner", tuners, [*labels(), *TUNERS.plugins()])
+    _check("tuner", tuners, [*labels(), *(name for name in TUNERS if name not in (*labels(), "Fixed", "TwoLayer"))])
     guests = [name for name in tuners if name not in labels()]
     chosen = {
         group: [_joined(_only(each, tuners), guests) for each in experiments if not worlds or each.name in worlds]
