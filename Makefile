@@ -8,7 +8,7 @@ EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet,frames
 .PHONY: demo paper scoreboard bakeoff serve test test-lowest bench clean
 
 demo: .venv/installed
-	$(BIN)/syndicated reproduce figure2 --environment simulation --policy LinUCB --out results/demo
+	$(BIN)/syndicated demo --out results/demo
 
 paper: .venv/installed
 	$(BIN)/syndicated reproduce all --out results/paper

@@ -13,6 +13,7 @@ from syndicated.errors import SyndicatedError
 # Name, what it does, and the module and function that add its arguments.
 COMMANDS = (
     ("list", "what is registered", "listing", "add_list"),
+    ("demo", "an agent with nothing set beside the paper's methods, in half a minute", "experiments", "add_demo"),
     ("run", "play any policy with any tuners in any environment", "experiments", "add_run"),
     ("reproduce", "the paper's experiments", "experiments", "add_reproduce"),
     ("scoreboard", "every tuner in every kind of world, compared", "experiments", "add_scoreboard"),
@@ -35,8 +36,11 @@ examples:
   syndicated list
       what is registered: policies with their hyper-parameters, tuners, environments
 
+  syndicated demo
+      an agent with nothing set beside the paper's methods: a table and a figure
+
   syndicated run
-      LinUCB tuned by Syndicated in the paper's linear simulation
+      LinUCB with nothing set in the paper's linear simulation
 
   syndicated run --policy LinTS --tuner TwoLayer --tuner Theory --repeats 20 --jobs 2
       two tuners on the same 20 worlds, with paired differences

@@ -3,6 +3,7 @@
 import argparse
 import time
 
+from syndicated.agent import default_tuner
 from syndicated.cli.execution import add_size, run_and_tabulate, run_with_progress, save_and_print
 from syndicated.cli.options import console, settings_of
 from syndicated.environments import ENVIRONMENTS
@@ -19,13 +20,13 @@ from syndicated.experiments import (
 from syndicated.experiments._formatting import time_text
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.spec import Spec, build, takes
+from syndicated.spec import Spec, build, spec_of, takes
 from syndicated.tuners import TUNERS, Consensus, Fixed
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--policy", default="LinUCB", help="default LinUCB; `syndicated list` names all")
-    command.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default Syndicated")
+    command.add_argument("--tuner", action="append", metavar="TUNER", help="may be repeated; default: the agent's")
     command.add_argument("--environment", default="Linear", help="default Linear")
     command.add_argument(
         "--set",
@@ -37,6 +38,11 @@ def add_run(command: argparse.ArgumentParser) -> None:
     command.add_argument("--delay", type=int, default=0, help="after how many rounds a reward is learned (default 0)")
     add_size(command)
     command.set_defaults(command=_run)
+
+
+def add_demo(command: argparse.ArgumentParser) -> None:
+    add_size(command)
+    command.set_defaults(command=_demo)
 
 
 def add_reproduce(command: argparse.ArgumentParser) -> None:
@@ -62,7 +68,11 @@ def _run(options: argparse.Namespace) -> None:
     environment = {"name": world.__name__, **settings["environment"]}
     candidates = {name: paper.CANDIDATES[name] for name in policy.hyper if name in paper.CANDIDATES}
     tuners: dict[str, Spec] = {}
-    for name in options.tuner or ["Syndicated"]:
+    plays = {"name": policy.__name__, "dim": build(ENVIRONMENTS, environment).dim, **settings["policy"]}
+    if not options.tuner and not settings["space"]:
+        usual = spec_of(default_tuner(build(POLICIES, plays)))
+        tuners[usual["name"]] = {**usual, **settings["tuner"]}
+    for name in options.tuner or ([Consensus.__name__] if settings["space"] else []):
         tuner = find(TUNERS, name)
         space = settings["space"] or ({} if tuner is Fixed else candidates)
         own = tuner is Consensus and not settings["space"]
@@ -72,13 +82,19 @@ def _run(options: argparse.Namespace) -> None:
         name="run",
         title=f"{policy.__name__} in {world.__name__}",
         environment=environment,
-        policy={"name": policy.__name__, "dim": build(ENVIRONMENTS, environment).dim, **settings["policy"]},
+        policy=plays,
         tuners=tuners,
         delay=options.delay,
     )
     results = run_and_tabulate(options, "run", [experiment])
     print_results(console(), results)
     save_and_print(options, "run", draw_regret(results))
+
+
+def _demo(options: argparse.Namespace) -> None:
+    (result,) = run_and_tabulate(options, "demo", [paper.DEMO])
+    print_results(console(), [result])
+    save_and_print(options, "demo", paper.draw_demo(result))
 
 
 def _reproduce(options: argparse.Namespace) -> None:

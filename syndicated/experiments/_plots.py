@@ -299,14 +299,15 @@ def _panels(results: Sequence[Result], lines: Sequence[Sequence[Line]], x: str, 
     return figure
 
 
-def _colour(label: str, place: int) -> str:
+def colour_of(label: str, place: int = 0) -> str:
+    """The colour of a method: its own, or that of its place among the others."""
     own = {"alpha fixed": METHOD_COLOURS["TL"], "alpha(t) by theory": METHOD_COLOURS["Syndicated"]}
     return (METHOD_COLOURS | own).get(label.removesuffix("-Combined"), OTHER_COLOURS[place % len(OTHER_COLOURS)])
 
 
 def _draw(ax: "Axes", lines: Sequence[Line]) -> None:
     for i, each in enumerate(lines):
-        colour = _colour(each.label, i)
+        colour = colour_of(each.label, i)
         style = "--" if each.label.endswith("Combined") else "-"
         ax.plot(each.x, each.mean, style, color=colour, label=each.label, linewidth=1.6)
         ax.fill_between(each.x, each.low, each.high, color=colour, alpha=0.08, linewidth=0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from syndicated import Agent, LinUCB
 from syndicated.cli import main
 from syndicated.environments import ENVIRONMENTS
 from syndicated.policies import POLICIES
@@ -42,15 +43,22 @@ def test_run_prints_the_table_and_writes_table_and_figure(tmp_path: Path, capsys
     assert all((tmp_path / f"run.{kind}").stat().st_size > 0 for kind in ("csv", "png", "svg"))
 
 
+def test_without_a_tuner_plays_that_of_the_agent(tmp_path: Path) -> None:
+    assert main(["run", "--out", str(tmp_path), *SMALL]) == 0
+    assert f",{type(Agent(LinUCB(dim=10)).tuner).__name__}," in (tmp_path / "run.csv").read_text()
+    assert main(["run", "--set", "alpha=0.1,1", "--out", str(tmp_path), *SMALL]) == 0
+    assert ",Consensus," in (tmp_path / "run.csv").read_text()
+
+
 def test_set_reaches_the_space_the_policy_the_tuner_and_the_world(tmp_path: Path) -> None:
     sets = ["alpha=0.1,1", "policy.intercept=false", "tuner.warmup=T^2/3", "environment.noise=0.5"]
     options = [part for pair in sets for part in ("--set", pair)]
     changed, plain = tmp_path / "changed", tmp_path / "plain"
-    assert main(["run", *options, "--out", str(changed), *SMALL]) == 0
-    assert main(["run", "--out", str(plain), *SMALL]) == 0
+    assert main(["run", "--tuner", "Syndicated", *options, "--out", str(changed), *SMALL]) == 0
+    assert main(["run", "--tuner", "Syndicated", "--out", str(plain), *SMALL]) == 0
     for i in range(4):
         three = [part for j, pair in enumerate(sets) if j != i for part in ("--set", pair)]
-        assert main(["run", *three, "--out", str(tmp_path / str(i)), *SMALL]) == 0
+        assert main(["run", "--tuner", "Syndicated", *three, "--out", str(tmp_path / str(i)), *SMALL]) == 0
         assert (tmp_path / str(i) / "run.csv").read_text() != (changed / "run.csv").read_text()
 
 
@@ -122,7 +130,10 @@ MISTAKES = [
     (["run", "--set", "lam=-1"], "lam must be between 1e-12 and 1e+12; got -1"),
     (["run", "--set", "policy.depth=3"], "LinUCB has the parameters"),
     (["run", "--set", "environment.dim=0"], "dim must be a whole number of at least 1; got 0"),
-    (["run", "--set", "tuner.warmup=T^9"], "warmup must be a number of rounds or one of T^2/3, T^4/7; got 'T^9'"),
+    (
+        ["run", "--tuner", "Syndicated", "--set", "tuner.warmup=T^9"],
+        "warmup must be a number of rounds or one of T^2/3, T^4/7; got 'T^9'",
+    ),
     (["run", "--tuner", "Fixed", "--set", "alpha=1,2"], "Fixed takes one value for each hyper-parameter"),
     (["run", "--repeats", "0"], "repeats must be a whole number of at least 1; got 0"),
     (["run", "--horizon", "-3"], "horizon must be a whole number of at least 1; got -3"),

@@ -159,7 +159,7 @@ def test_the_readme_says_where_the_demo_lands() -> None:
     (command,) = _recipe("demo")
     options = _parser().parse_args(command.split()[1:])
     for suffix in ("csv", "png"):
-        assert f"`{options.out / options.what}.{suffix}`" in PAGES[0].read_text()
+        assert f"`{options.out / 'demo'}.{suffix}`" in PAGES[0].read_text()
 
 
 def test_make_scoreboard_copies_what_the_command_writes() -> None:
