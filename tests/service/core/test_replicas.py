@@ -8,6 +8,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, refused, run
 
+from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
@@ -15,6 +16,12 @@ from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.store import open_store
 from syndicated.store._postgres import Postgres
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    """As `syndicated serve` does before it answers: a transaction is no place to load kernels in."""
+    load_all()
 
 
 def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
