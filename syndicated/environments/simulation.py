@@ -1,6 +1,9 @@
 """The paper's simulations: linear and logistic rewards, with fixed or changing features.
 
 theta* ~ Uniform(-1/sqrt(d), 1/sqrt(d)) in every coordinate; features are redrawn each round, or once if `fixed`.
+
+Worlds may also be harder than the paper's. By default nothing of this is there, and the numbers are the paper's to the
+bit.
 """
 
 import math
@@ -14,8 +17,13 @@ from syndicated import _special
 from syndicated._validation import check_count, check_number, check_range
 from syndicated.environments.base import Environment, Round
 from syndicated.errors import InputError
-from syndicated.streams import ARMS, CHANGE, NOISE, SPREAD, THETA, TURNOVER, VALUE, Stream
+from syndicated.streams import ARMS, CHANGE, NOISE, OUTLIERS, SPREAD, THETA, TURNOVER, VALUE, Stream
 from syndicated.types import Array
+
+SEASON_ROUNDS = 2500  # of one period of a season
+TREND_ROUNDS = 10_000  # in which a trend rises once by its height
+OUTLIER_SIZE = 100.0  # times the noise
+LATE_LEAD = 0.25  # of an arm that becomes the best one over all others, in units of the range of rewards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +76,12 @@ class Linear(Simulation):
     size. With `tails`, noise is Student's t with so many degrees of freedom, in units of `noise`. With `spread` s, the
     noise of an arm has exp(s x'phi) times that size, for a direction phi that nobody knows either.
 
+    A `season` and a `trend` move all rewards alike, by so many times their range. A share of `outliers` are 100 times
+    the noise away from where they would be. From round `late` on, the worst of fixed arms pays a quarter of the range
+    more than all others. Features may be measured in another `unit`. Arms that are `one_hot` are the unit vectors, with
+    independent means that are uniform over the range of rewards. With `clicks` a reward is 1 with the probability that
+    is its mean, otherwise 0.
+
     >>> world = Linear(dim=2, arms=3)
     >>> first = next(world.rounds(seed=1, horizon=10))
     >>> first.arms.shape, bool(((0 <= first.means) & (first.means <= 1)).all())
@@ -83,6 +97,13 @@ class Linear(Simulation):
     shape: Literal["linear", "square", "cosine"] = "linear"
     tails: int = 0
     spread: float = 0.0
+    season: float = 0.0
+    trend: float = 0.0
+    outliers: float = 0.0
+    late: int = 0
+    unit: float = 1.0
+    one_hot: bool = False
+    clicks: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,6 +116,18 @@ class Linear(Simulation):
         if check_count("tails", self.tails, low=0) == 1:
             raise InputError("tails must be 0 or at least 2, so that rewards have means; got 1")
         check_number("spread", self.spread, low=0.0)
+        check_number("season", self.season)
+        check_number("trend", self.trend)
+        check_number("outliers", self.outliers, low=0.0, high=1.0)
+        check_count("late", self.late, low=0)
+        check_number("unit", self.unit, low=1e-12, high=1e12)
+        for name in ("one_hot", "clicks"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        if self.late and not (self.fixed or self.one_hot):
+            raise InputError("an arm can become the best one later only where arms are fixed or one-hot")
+        if self.one_hot and self.arms != self.dim:
+            raise InputError(f"one-hot arms are as many as features; got arms={self.arms}, dim={self.dim}")
 
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
         theta, changes, width = self.theta(seed), 0, self.high - self.low
@@ -105,8 +138,15 @@ class Linear(Simulation):
             if self.drift:
                 theta = self._moving(seed, t, changes)
             values = self._bent(X @ theta)
-            means = self.low + width * ((values + 1) / 2 if self.shift else values)
-            yield Round(X, means, means + width * self._noise(X, seed, t))
+            means = self.low + width * self._moved((values + 1) / 2 if self.shift else values, t)
+            yield Round(X if self.unit == 1.0 else self.unit * X, means, self._rewards(X, means, width, seed, t))
+
+    def theta(self, seed: int, k: int = 0) -> Array:
+        theta = super().theta(seed, k)
+        return theta * math.sqrt(self.dim) if self.one_hot else theta
+
+    def features(self, seed: int, t: int, bound: float) -> Array:
+        return np.eye(self.dim) if self.one_hot else super().features(seed, t, bound)
 
     def changes(self, seed: int, t: int) -> bool:
         """Whether theta* is another from round t on."""
@@ -123,6 +163,23 @@ class Linear(Simulation):
             return values
         u = 3 * math.sqrt(self.dim) * values  # x and theta have variance 1/(3d) in every coordinate
         return u**2 / 9 if self.shape == "square" else np.cos(3 * u)
+
+    def _moved(self, means: Array, t: int) -> Array:
+        """The means of round t, in units of their range: the worst arm lifted, and all by the level."""
+        if self.late and t >= self.late:
+            means = np.where(np.arange(len(means)) == means.argmin(), means.max() + LATE_LEAD, means)
+        if self.season or self.trend:
+            means = means + self.season * math.sin(2 * math.pi * t / SEASON_ROUNDS) + self.trend * t / TREND_ROUNDS
+        return means
+
+    def _rewards(self, X: Array, means: Array, width: float, seed: int, t: int) -> Array:
+        if self.clicks:
+            return np.asarray(Stream(seed, NOISE, t).uniforms(1)[0] < means, dtype=np.float64)
+        rewards: Array = means + width * self._noise(X, seed, t)
+        if self.outliers:
+            struck, side = Stream(seed, OUTLIERS, t).uniforms(2)
+            rewards = rewards + (struck < self.outliers) * math.copysign(OUTLIER_SIZE * width * self.noise, side - 0.5)
+        return rewards
 
     def _noise(self, X: Array, seed: int, t: int) -> Array | float:
         """One draw for all arms, of the size that each has."""

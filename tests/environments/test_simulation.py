@@ -1,13 +1,15 @@
 """The simulated worlds: the paper's formulas to the bit, other ranges of rewards, and parameters that change."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from syndicated.environments import Linear, Logistic, Revenue
+from syndicated.environments.base import Round
 from syndicated.errors import InputError
-from syndicated.streams import ARMS, CHANGE, NOISE, SPREAD, THETA, TURNOVER, VALUE, Stream
+from syndicated.streams import ARMS, CHANGE, NOISE, OUTLIERS, SPREAD, THETA, TURNOVER, VALUE, Stream
 from syndicated.types import Array
 
 SEED, ROUNDS = 7, 300
@@ -147,3 +149,72 @@ def test_worlds_refuse_what_they_cannot_be() -> None:
         Linear(shape="round")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rate must be between"):
         Logistic(rate=1.0)
+
+
+# What may be harder than the paper's.
+
+
+def rounds(horizon: int = 40, **changed: Any) -> list[Round]:
+    return list(Linear(**{"dim": 3, "arms": 3, **changed}).rounds(SEED, horizon))
+
+
+def test_features_in_another_unit_have_the_same_rewards() -> None:
+    for one, other in zip(rounds(), rounds(unit=1e-6), strict=True):
+        assert other.arms.tolist() == (1e-6 * one.arms).tolist()
+        assert other.rewards.tolist() == one.rewards.tolist()
+
+
+def test_one_hot_arms_have_independent_means_over_the_whole_range() -> None:
+    uniforms = Stream(SEED, THETA).uniforms(3)
+    for each in rounds(5, one_hot=True, low=2, high=6):
+        assert each.arms.tolist() == np.eye(3).tolist()
+        assert each.means.tolist() == pytest.approx((2 + 4 * uniforms).tolist())
+
+
+def test_clicks_are_as_likely_as_their_means() -> None:
+    played = rounds(4000, one_hot=True, clicks=True, low=0.2, high=0.5)
+    assert {reward for each in played for reward in each.rewards.tolist()} == {0.0, 1.0}
+    shares = np.mean([each.rewards for each in played], axis=0)
+    assert shares.tolist() == pytest.approx(played[0].means.tolist(), abs=4 * math.sqrt(0.25 / 4000))
+
+
+@pytest.mark.parametrize(("season", "trend"), [(0.5, 0.0), (0.0, 2.0)])
+def test_a_level_moves_all_rewards_alike(season: float, trend: float) -> None:
+    plain, moved = rounds(2000, fixed=True), rounds(2000, fixed=True, season=season, trend=trend)
+    for t, (one, other) in enumerate(zip(plain, moved, strict=True)):
+        level = season * math.sin(2 * math.pi * t / 2500) + trend * t / 10_000
+        assert (other.means - one.means).tolist() == pytest.approx([level] * 3)
+        assert (other.rewards - one.rewards).tolist() == pytest.approx([level] * 3)
+
+
+def test_outliers_are_a_share_of_rewards_and_100_times_the_noise_away() -> None:
+    plain, struck = rounds(3000, low=0, high=4), rounds(3000, low=0, high=4, outliers=0.05)
+    away = [float((other.rewards - one.rewards)[0]) for one, other in zip(plain, struck, strict=True)]
+    assert {round(each, 6) for each in away} == {0.0, 40.0, -40.0}
+    draws = np.array([Stream(SEED, OUTLIERS, t).uniforms(2) for t in range(3000)])
+    assert [each != 0.0 for each in away] == (draws[:, 0] < 0.05).tolist()
+    assert all(one.means.tolist() == other.means.tolist() for one, other in zip(plain, struck, strict=True))
+
+
+def test_the_worst_arm_becomes_the_best_one_when_it_is_late() -> None:
+    played = rounds(20, fixed=True, late=10)
+    before, after = played[9].means, played[10].means
+    assert after.argmax() == before.argmin()
+    assert after.max() == pytest.approx(before.max() + 0.25)
+    assert np.delete(after, after.argmax()).tolist() == np.delete(before, before.argmin()).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"one_hot": True, "arms": 4}, "one-hot arms are as many as features; got arms=4, dim=3"),
+        ({"one_hot": 1}, "one_hot must be True or False; got 1"),
+        ({"clicks": "yes"}, "clicks must be True or False; got 'yes'"),
+        ({"late": 5}, "an arm can become the best one later only where arms are fixed or one-hot"),
+        ({"outliers": 2}, "outliers must be"),
+        ({"unit": 0}, "unit must be"),
+    ],
+)
+def test_worlds_that_cannot_be_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        rounds(**changed)
