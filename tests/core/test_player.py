@@ -19,13 +19,17 @@ from syndicated import (
     Space,
     Syndicated,
     Theory,
+    Uniform,
 )
 from syndicated._player import Proposal
+from syndicated.errors import InputError
 from syndicated.policies import Policy
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
+from syndicated.tuners import Tuner
 from syndicated.types import Array, Params
 
 SPACE = Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])
+EPOCHS = Space(eta0=[0.1, 10.0], alpha1=[0.1, 5.0])
 WIDE = Space(alpha=np.linspace(0, 3, 9), lam=np.linspace(0.1, 2, 8))
 
 
@@ -198,3 +202,34 @@ def test_one_call_of_scores_answers_a_proposal_explained_or_not(monkeypatch: pyt
     agent.player.propose(_arms(0), 0, agent.choice)
     _explained(agent, _arms(0))
     assert asked == [4, 6]  # all points; and the greedy ones, one for each lam
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_feature_that_is_too_large_is_refused_in_any_arm(place: int) -> None:
+    X = np.full((3, 2), 0.5)
+    X[place, 1] = 1e60  # in every arm it makes the best score
+    agent = Agent(LinUCB(dim=2), Fixed(Space(alpha=[1.0])))
+    with pytest.raises(InputError, match=f"features must be at most .*; arm {place}, feature 1 is 1e\\+60"):
+        agent.decide(X)
+
+
+@pytest.mark.parametrize(("tuner", "share"), [(Uniform(Space(alpha1=[0.1, 5.0])), 0.1), (Consensus(EPOCHS), 1.0)])
+def test_each_reward_of_an_epoch_is_its_share_unless_credit_is_shared(
+    tuner: Tuner, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr(type(tuner), "learn", lambda self, choice, reward, share: shares.append(share))
+    _play(Agent(SGDTS(dim=3, tau=10), tuner, seed=2), 40)
+    assert shares == [share] * 30  # the first ten rounds are random
+
+
+def test_the_propensity_of_an_epoch_is_that_of_its_first_round_then_certain() -> None:
+    agent = Agent(SGDTS(dim=3, tau=10), Consensus(EPOCHS), seed=2)
+    _play(agent, 10)  # of the warm-up
+    epochs = [[agent.decide(_arms(10 * epoch + t)) for t in range(10)] for epoch in range(20)]
+    for first, *others in epochs:
+        assert first.choice is not None
+        known = [first.choice.candidate_probabilities[j] for j in first.choice.agreeing]
+        assert first.propensity == pytest.approx(min(1.0, sum(known)))
+        assert [each.propensity for each in others] == [1.0] * 9
+    assert min(first.propensity or 1.0 for first, *_ in epochs) < 0.9

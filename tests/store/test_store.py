@@ -357,6 +357,16 @@ def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:
     run_state_machine_as_test(lambda: Model(store), settings=few)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("before", "upto", "left"), [(3.0, 9, [3, 4, 5]), (9.0, 3, [4, 5]), (9.0, 9, [5])])
+def test_pruning_ends_before_its_time_with_its_event_and_before_the_last(
+    store: Store, before: float, upto: int, left: list[int]
+) -> None:
+    _add(store, [event._replace(at=float(at)) for at, event in enumerate(_decisions(5), start=1)])
+    with store.batch():
+        assert store.prune(1, before, upto) == 5 - len(left)
+    assert [event.seq for event in _all(store)] == left
+
+
 @pytest.mark.parametrize("pruned", [False, True])
 @pytest.mark.parametrize("target", KINDS)
 def test_a_copy_is_the_same_journal(

@@ -15,10 +15,10 @@ from syndicated.experiments import simulate
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import CANDIDATE_LAMS, RidgePolicy
 from syndicated.streams import ARMS, NOISE, TUNER, Stream
-from syndicated.tuners.consensus import CAUTION, IX, MAX_JOINT_POINTS
 from syndicated.types import Array, Choice
 
 SPACE = Space(boldness=[0.5, 1.0, 2.0, 4.0])
+IX, CAUTION, MAX_JOINT_POINTS = 0.02, 10.0, 64  # as docs/theory.md states them
 
 
 def _arms(t: int, K: int = 12) -> Array:
@@ -164,6 +164,12 @@ def test_it_finds_the_joint_best_where_one_exp3_an_axis_does_not() -> None:
     assert _shortfall(ours, 10_000) < 1_500
     assert _shortfall(theirs, 10_000) > 3_500
     assert ours.probabilities()[0][0] > 0.9
+
+
+@pytest.mark.parametrize(("sizes", "axes"), [((8, 8), [64]), ((5, 13), [5, 13])])
+def test_up_to_64_points_are_weighed_one_by_one(sizes: tuple[int, int], axes: list[int]) -> None:
+    tuner = Consensus(Space(alpha=range(sizes[0]), lam=range(1, sizes[1] + 1)))
+    assert [len(axis) for axis in tuner.axes()] == axes
 
 
 def test_a_large_space_is_learned_axis_by_axis() -> None:

@@ -17,6 +17,7 @@ from syndicated.experiments.paper._claims import Evidence, Verdict
         ([9.0, 8.0, 7.0, 8.0, 9.0], Verdict.CONTRADICTED),
         ([11.0, 9.0, 12.0, 8.0, 10.0], Verdict.UNSETTLED),
         ([12.0, 12.0, 12.0, 12.0], Verdict.UNSETTLED),  # too few repeats
+        ([10.0] * 5, Verdict.UNSETTLED),  # equal in every repeat
     ],
 )
 def test_verdicts_follow_the_paired_interval(more: list[float], verdict: Verdict) -> None:
