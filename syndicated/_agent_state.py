@@ -86,6 +86,12 @@ def parts_in(data: bytes) -> tuple[Policy, Tuner, int, ArmReader | None]:
         raise StateError(f"a state must name a policy, a tuner and a seed; {shorten(spec)} gave {error}") from None
 
 
+def tuner_spec_in(data: bytes) -> object:
+    """What a state says of its tuner, whatever that is."""
+    spec: Any = unpack(data)[0].get("spec")
+    return spec.get("tuner") if isinstance(spec, dict) else None
+
+
 def decision_from_json(player: Player, round_: int, text: str | bytes, reader: ArmReader | None = None) -> Decision:
     """The decision that `Decision.to_json` wrote, made by this player before this round."""
     named = reader is not None

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated import _files
-from syndicated._agent_state import decision_from_json, pack_agent, parts_in, unpack_agent
+from syndicated._agent_state import decision_from_json, pack_agent, parts_in, tuner_spec_in, unpack_agent
 from syndicated._html import html_table
 from syndicated._learner import Parameters
 from syndicated._player import Player
@@ -269,13 +269,26 @@ class Agent(Parameters):
     def restore(self, data: bytes) -> None:
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue.
 
-        An agent that has decided nothing takes over the state of one that was made like it and met rows.
+        An agent that has decided nothing takes over the state of one that was made like it and met rows. One that was
+        given no tuner also takes the state of one from when Consensus was the default of its policy.
         """
         if self._takes_rows:
             policy, _, _, reader = parts_in(data)
             if reader is None:
                 self._take_rows(np.zeros((1, policy.dim)))
-        self.round, self.choice, self._open, self._reader = unpack_agent(self.player, data, self._reader)
+        player = self._player_for(data)
+        self.round, self.choice, self._open, self._reader = unpack_agent(player, data, self._reader)
+        self.player = player
+
+    def _player_for(self, data: bytes) -> Player:
+        """The player whose state this is: mine, or one with the tuner that was the default before."""
+        mine = self.player
+        if self._given_tuner is not None or self.policy.advised is None:
+            return mine
+        before = spec_of(Consensus(self.policy.space))
+        if tuner_spec_in(data) != before:
+            return mine
+        return Player(self.policy, build(TUNERS, before), mine.seed, mine.catalogue, mine.id)
 
 
 def _table(given: Any) -> Array | None:

@@ -25,10 +25,15 @@ def first_best(columns: Array, means: Array) -> int:
 
 
 def preferred(means: Array, arm: int) -> Array:
-    """The means, with that of one arm raised above all others: what it has more than its mean is exploration."""
+    """The means, with that of one arm raised above all others: what it has more than its mean is exploration.
+
+    Of equals it is raised by the least there is.
+    """
     scores, top = means.copy(), float(means.max())
     if scores[arm] < top:
         scores[arm] = top + max(1.0, abs(top))
+    elif np.count_nonzero(scores == top) > 1:
+        scores[arm] = np.nextafter(top, np.inf)
     return scores
 
 

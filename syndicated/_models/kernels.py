@@ -12,6 +12,7 @@ import numpy as np
 from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
+TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by rounding
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
 
 
@@ -165,6 +166,25 @@ def ucb_scores_by_number(
             if rows[n] == row:
                 for a in range(len(arms)):
                     out[n, a] = mean[arms[a]] + alphas[n] * math.sqrt(max(squared[row, arms[a]], 0.0))
+
+
+@compiled("b1(f8[:,::1], f8[::1])")
+def break_ties(scores: Array, draws: Array) -> bool:
+    """Put the arms that are best but for rounding in the order of their draws; whether there are several of them.
+
+    Without draws nothing is changed.
+    """
+    found = False
+    for row in range(len(scores)):
+        top = scores[row].max()
+        margin, tied = TIE_MARGIN * abs(top), 0
+        for a in range(scores.shape[1]):
+            if scores[row, a] >= top - margin:
+                tied += 1
+                if len(draws) > 0:
+                    scores[row, a] = top + margin * draws[a]
+        found |= tied > 1
+    return found
 
 
 @compiled("void(f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1], i8[::1], f8[::1])")

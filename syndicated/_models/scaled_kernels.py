@@ -6,7 +6,7 @@ import numpy as np
 
 from syndicated._argmax import best
 from syndicated._compiled import compiled
-from syndicated._models.kernels import solve_lower, solve_upper, ucb_scores, update_factor
+from syndicated._models.kernels import break_ties, solve_lower, solve_upper, ucb_scores, update_factor
 from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
@@ -31,16 +31,20 @@ def standard(x: Array, centre: Array, unit: Array, size: int) -> Array:
     return z
 
 
-@compiled("void(i8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
+@compiled("b1(i8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
 def ucb_best(
     out: Ints, X: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, boldness: Array, noise: float
-) -> None:
-    """`best` of the `ucb_scores` of every boldness, in multiples of the noise, under the first of the inverses."""
+) -> bool:
+    """`best` of the `ucb_scores` of every boldness, in multiples of the noise, under the first of the inverses.
+
+    Gives whether several arms are best, which is for a draw to settle.
+    """
     scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
     for n in range(len(boldness)):
         alphas[n] = boldness[n] * noise
     ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
     best(out, scores, X)
+    return break_ties(scores, np.empty(0))
 
 
 @compiled("b1(f8[::1], f8[::1], f8[::1], f8[::1])")

@@ -53,6 +53,7 @@ from syndicated.errors import InputError
 from syndicated.types import Array, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
+FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
 SOON = 500  # observations within which a level that moved twice is one that moves
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
@@ -142,10 +143,14 @@ class ScaledRidge(Learner):
         self._view()
 
     def estimate(self, given: Params) -> tuple[Prior, float]:
-        """The prior that is estimated now, and the noise that the errors show: 1 as long as there was none."""
+        """The prior that is estimated now, and the noise that the errors show: 1 as long as there was none.
+
+        Few errors may all be small by chance, and an arm given up for that is not tried again: they count as more.
+        """
         if self._estimated is None:
             freedom, rss = float(self.G[-1, -1]) - self.intercept, float(self.sums[RSS])
-            noise = math.sqrt(rss / freedom) if rss > 0.0 and freedom > 0.0 else 1.0
+            few = 1.0 + FEW_ERRORS / max(float(self.G[-1, -1]), 1.0)
+            noise = math.sqrt(few * rss / freedom) if rss > 0.0 and freedom > 0.0 else 1.0
             self._estimated = Prior(self.lam, float(self.intercept), 1.0), noise
         return self._estimated
 
@@ -191,11 +196,11 @@ class ScaledRidge(Learner):
         squared = np.array([squares(self.catalogue, each) for each in stack])
         return Solutions(stack, thetas, squared, np.arange(len(priors)))
 
-    def best(self, X: Array, boldness: Array) -> list[int]:
-        """The arm with the largest optimistic score for every boldness; -1 if scores are not finite."""
+    def best(self, X: Array, boldness: Array) -> list[int] | None:
+        """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
         played = np.empty(len(boldness), dtype=np.int64)
-        ucb_best(played, X, *self._scoring, boldness, self.estimate({})[1])
-        return played.tolist()
+        tied = ucb_best(played, X, *self._scoring, boldness, self.estimate({})[1])
+        return None if tied else played.tolist()
 
     def _estimated_solutions(self, count: int) -> Solutions:
         """The solution of the estimated prior, for so many points."""

@@ -78,7 +78,7 @@ class Linear(Simulation):
 
     A `season` and a `trend` move all rewards alike, by so many times their range. A share of `outliers` are 100 times
     the noise away from where they would be. From round `late` on, the worst of fixed arms pays a quarter of the range
-    more than all others. Features may be measured in another `unit`. Arms that are `one_hot` are the unit vectors, with
+    more than all others. Features may be measured in another `unit`. Arms that are `one_hot` are unit vectors in turn, with
     independent means that are uniform over the range of rewards. With `clicks` a reward is 1 with the probability that
     is its mean, otherwise 0.
 
@@ -126,8 +126,6 @@ class Linear(Simulation):
                 raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if self.late and not (self.fixed or self.one_hot):
             raise InputError("an arm can become the best one later only where arms are fixed or one-hot")
-        if self.one_hot and self.arms != self.dim:
-            raise InputError(f"one-hot arms are as many as features; got arms={self.arms}, dim={self.dim}")
 
     def rounds(self, seed: int, horizon: int) -> Iterator[Round]:
         theta, changes, width = self.theta(seed), 0, self.high - self.low
@@ -146,7 +144,7 @@ class Linear(Simulation):
         return theta * math.sqrt(self.dim) if self.one_hot else theta
 
     def features(self, seed: int, t: int, bound: float) -> Array:
-        return np.eye(self.dim) if self.one_hot else super().features(seed, t, bound)
+        return np.eye(self.dim)[np.arange(self.arms) % self.dim] if self.one_hot else super().features(seed, t, bound)
 
     def changes(self, seed: int, t: int) -> bool:
         """Whether theta* is another from round t on."""

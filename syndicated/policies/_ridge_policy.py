@@ -9,15 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._models.kernels import dot, standard_columns, take, ucb_scores, ucb_scores_by_number
+from syndicated._models.kernels import break_ties, dot, standard_columns, take, ucb_scores, ucb_scores_by_number
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated._validation import MAX_MAGNITUDE, check_number
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
 from syndicated.space import Space
+from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
+NO_DRAWS: Array = np.empty(0)
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
 
@@ -122,14 +124,20 @@ class RidgePolicy(Policy):
         if params.get("intercept", 0.0) not in (0.0, 1.0):
             raise InputError(f"intercept must be 0 or 1; got {params['intercept']}")
 
-    def _optimistic(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
-        """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm."""
+    def _optimistic(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array, rng: Stream) -> Array:
+        """x' theta + alpha sqrt(x' V⁻¹ x) for every point and arm.
+
+        In natural units arms that are equally good are put in a random order: before the first rewards all may be
+        equal, and rewards may come late.
+        """
         out = np.empty((len(alphas), len(arms)))
         if arms.ndim == 2:
             units = self.model.centre, self.model.unit
             ucb_scores(out, arms, *units, solutions.stack, thetas, solutions.rows, alphas)
         else:
             ucb_scores_by_number(out, arms, self.model.catalogue, solutions.squared, thetas, solutions.rows, alphas)
+        if isinstance(self.model, ScaledRidge) and break_ties(out, NO_DRAWS):
+            break_ties(out, rng.uniforms(len(arms)))
         return out
 
     def _lookup(self, points: Sequence[Params]) -> tuple[Solutions, Array]:

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from syndicated._models.arm_draws import preferred, random_arm
+from syndicated._models.arm_draws import first_best, preferred, random_arm
 from syndicated._models.kernels import dot
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
@@ -61,5 +61,8 @@ class EpsilonGreedy(RidgePolicy):
         means = [dot(columns, found.thetas[row]) for row in found.rows]
         arm = random_arm(columns, np.ones(columns.shape[1]), which)
         return np.stack(
-            [preferred(m, arm) if explore < p["epsilon"] else m for m, p in zip(means, points, strict=True)]
+            [
+                preferred(m, arm if explore < p["epsilon"] else first_best(columns, m))
+                for m, p in zip(means, points, strict=True)
+            ]
         )

@@ -35,6 +35,10 @@ class LinTS(RidgePolicy):
     def space(self) -> Space:
         return Space(boldness=[0.5, 1.0, 2.0])
 
+    @property
+    def advised(self) -> Params:
+        return {"boldness": 1.0}
+
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         found, alphas = self._lookup(points)
         out = np.empty((len(points), len(arms)))

@@ -24,12 +24,16 @@ class LinUCB(RidgePolicy):
     [0.5, 0.0]
     """
 
+    @property
+    def advised(self) -> Params:
+        return {"boldness": 2.0}
+
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
-        return self._optimistic(arms, alphas, solutions, solutions.thetas)
+        return self._optimistic(arms, alphas, solutions, solutions.thetas, rng)
 
     def best(self, arms: Arms, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         boldness = self._boldness(points) if arms.ndim == 2 else None
         if boldness is None or not isinstance(self.model, ScaledRidge):
             return super().best(arms, points, t, rng)
-        return self.model.best(arms, boldness)
+        return self.model.best(arms, boldness) or super().best(arms, points, t, rng)

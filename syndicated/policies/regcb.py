@@ -52,4 +52,4 @@ class RegCB(RidgePolicy):
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         found, alphas = self._solutions(points), np.array([math.sqrt(point["beta"]) for point in points])
-        return self._optimistic(arms, alphas, found, found.thetas)
+        return self._optimistic(arms, alphas, found, found.thetas, rng)

@@ -90,7 +90,7 @@ class UCBGLM(RidgePolicy):
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
-        return self._optimistic(arms, alphas, solutions, self._fits(solutions, points))
+        return self._optimistic(arms, alphas, solutions, self._fits(solutions, points), rng)
 
     def predict(self, arms: Arms, params: Params) -> Array:
         found = self._solutions([params])

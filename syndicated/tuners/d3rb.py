@@ -32,7 +32,7 @@ class D3RB(Balancing):
     >>> for i, reward in [(0, 0.1), (1, 0.9)] * 400:
     ...     tuner.learn(Choice(tuner.points[i], (i,), (1.0,), slot=i), reward)
     >>> tuner.d.tolist()
-    [2.0, 1.0]
+    [16.0, 1.0]
     """
 
     dmin: float = 1.0

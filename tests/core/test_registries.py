@@ -54,7 +54,8 @@ def _worlds() -> list[Any]:
     for name, world in ENVIRONMENTS.items():
         small = {"arms": 50} if world is MovieLens else {"dim": 3, "arms": 4}
         parameters = inspect.signature(world).parameters
-        switches = [n for n, p in parameters.items() if isinstance(p.default, bool)]
+        flags = [n for n, p in parameters.items() if isinstance(p.default, bool)]
+        switches = [n for n in flags if n != "one_hot"]  # which needs as many arms as features
         settings: list[dict[str, Any]] = [{}, *({switch: not getattr(world(**small), switch)} for switch in switches)]
         settings += [{"model": "logistic"}] if "model" in parameters else []
         others: list[dict[str, Any]] = [

@@ -298,7 +298,7 @@ def test_the_observations_of_a_logistic_model_must_be_as_many_as_it_counts() -> 
     _refused(agent, _changed(agent, "policy0/X", lambda X: X[:, :-1]), "policy0/X of a state must")
 
 
-@pytest.mark.parametrize("policy", [LinUCB(dim=3), SGDTS(dim=3, tau=4)], ids=["LinUCB", "SGDTS"])
+@pytest.mark.parametrize("policy", [UCBGLM(dim=3), SGDTS(dim=3, tau=4)], ids=["UCBGLM", "SGDTS"])
 def test_infinite_numbers_are_those_of_an_agent_that_has_learned_nothing(policy: Policy) -> None:
     agent, new = _play(Agent(policy)), Agent(policy)
     agent.restore(new.state())

@@ -18,10 +18,10 @@ SMALL = ["--horizon", "200", "--repeats", "2", "--jobs", "1"]
 
 CHECKS = """\
 from syndicated.checks import POLICY_CHECKS, TUNER_CHECKS, on_space
-from syndicated.policies import EpsilonGreedy
+from syndicated.policies import PlainEpsilonGreedy
 from syndicated.tuners import EXP3IX
 for check in POLICY_CHECKS:
-    check(EpsilonGreedy)
+    check(PlainEpsilonGreedy)
 for check in TUNER_CHECKS:
     check(on_space(EXP3IX))
 """
@@ -60,7 +60,7 @@ def test_each_addition_is_one_new_file_and_one_import_line() -> None:
 
 def test_the_list_shows_what_was_added(extended: Path) -> None:
     lines = _run(extended, "-m", "syndicated", "list")
-    assert re.search(r"^  EpsilonGreedy *Epsilon-greedy with", lines, re.MULTILINE)
+    assert re.search(r"^  PlainEpsilonGreedy *Epsilon-greedy with", lines, re.MULTILINE)
     assert re.search(r"^  EXP3IX *EXP3-IX over", lines, re.MULTILINE)
 
 

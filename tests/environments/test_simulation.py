@@ -207,7 +207,6 @@ def test_the_worst_arm_becomes_the_best_one_when_it_is_late() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"one_hot": True, "arms": 4}, "one-hot arms are as many as features; got arms=4, dim=3"),
         ({"one_hot": 1}, "one_hot must be True or False; got 1"),
         ({"clicks": "yes"}, "clicks must be True or False; got 'yes'"),
         ({"late": 5}, "an arm can become the best one later only where arms are fixed or one-hot"),

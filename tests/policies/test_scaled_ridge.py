@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from syndicated import Agent, Consensus, LinTS, LinUCB
+from syndicated import Agent, Consensus, Fixed, LinTS, LinUCB, Space
 from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     FOLLOWING,
@@ -69,7 +69,7 @@ def test_after_a_refresh_V_theta_and_noise_are_those_of_standardised_data(
     np.testing.assert_allclose(found @ found.T if make is LinTS else np.linalg.inv(found), V, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.thetas[0, :4], theta, rtol=1e-6, atol=1e-7)
     if n > 2:
-        noise = math.sqrt((y @ y - theta @ Z.T @ y) / N)
+        noise = math.sqrt((1 + 5 / n) * (y @ y - theta @ Z.T @ y) / N)
         assert model.estimate(POINT)[1] == pytest.approx(noise, rel=1e-6)
 
 
@@ -263,7 +263,7 @@ def test_rare_clicks_are_no_outliers() -> None:
 
 
 def test_the_tuner_is_told_what_an_outlier_counted_as() -> None:
-    agent = Agent(LinUCB(dim=3))
+    agent = Agent(LinUCB(dim=3), Consensus(Space(boldness=[1, 2, 4])))
     for t in range(200):
         decision = agent.decide(_arms(t))
         agent.learn(decision, float(decision.x[0]) + (1e9 if t == 150 else 0.1 * t % 1))
@@ -337,3 +337,40 @@ def test_without_an_intercept_no_level_is_followed() -> None:
     X, rewards = steady(500)
     model = taught(LinUCB, X, rewards, intercept=False)
     assert model.level == model.sums[FOLLOWING] == 0.0
+
+
+def test_the_least_penalty_is_that_of_rewards_without_noise() -> None:
+    X, _ = data(300)
+    assert taught(LinUCB, X, X.sum(axis=1)).lam == pytest.approx(1e-4, rel=1e-6)
+
+
+def test_the_noise_of_few_errors_counts_as_more() -> None:
+    X, y = data(400)
+    for n in (4, 400):
+        model = taught(LinUCB, X[:n], y[:n])
+        assert model.estimate({})[1] ** 2 == pytest.approx((1 + 5 / n) * model.sums[RSS] / (n - 1))
+
+
+def test_arms_that_are_equally_good_are_played_at_random_and_whatever_their_order() -> None:
+    arms = [Agent(LinUCB(dim=20), seed=seed).decide(np.eye(20)).arm for seed in range(200)]
+    assert np.bincount(arms, minlength=20).max() < 30  # 10 on average
+    catalogue = [Agent(LinUCB(dim=20), seed=s, catalogue=np.eye(20)).decide(range(20)).arm for s in range(200)]
+    assert catalogue == arms
+    policy = LinUCB(dim=2)
+    policy.prepare([{"boldness": 2.0}])
+    alone = policy.scores(np.array([[1.0, 0.0], [0.0, 0.0]]), [policy.theory(0, {"boldness": 2.0})], Stream(1, POLICY))
+    assert alone[0, 0] > alone[0, 1]
+
+
+def test_in_units_that_are_given_the_first_of_equals_is_played() -> None:
+    plain = Fixed(Space(alpha=[1.0]))
+    assert {Agent(LinUCB(dim=20), plain, seed=seed).decide(np.eye(20)).arm for seed in range(20)} == {0}
+
+
+@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.0), (LinTS, 1.0)])
+def test_an_agent_without_a_tuner_plays_what_the_policy_advises(make: type[Policy], boldness: float) -> None:
+    agent = Agent(make(dim=3))
+    assert agent.tuner.points == ({"boldness": boldness},)
+    assert isinstance(agent.tuner, Fixed)
+    assert f"Fixed(space=Space(boldness=[{boldness}]))" in repr(agent)
+    assert agent.decide(_arms(0)).propensity == 1.0

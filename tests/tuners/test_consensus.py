@@ -69,6 +69,7 @@ def test_rounds_in_which_all_agree_change_nothing() -> None:
         choice = tuner.choose(Stream(1, TUNER, t))
         tuner.learn(replace(choice, agreeing=(0, 1, 2, 3)), _reward(t))
     assert tuner.probabilities()[0].tolist() == pytest.approx([0.25] * 4)
+    assert tuner.spreads[:, 3].tolist() == [0.0]  # nor do they count as a credit that caution must reckon with
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e6, 0.0), (1e-6, 0.0), (250.0, -50.0), (1.0, 1000.0), (1.0, 1e9)])
@@ -232,7 +233,7 @@ def _regret(world: Linear, make: Callable[[], Agent]) -> float:
 
 def test_it_beats_the_paper_s_tuner_by_far_where_arms_change() -> None:
     world, paper = Linear(), Space(alpha=[0, 0.01, 0.1, 1, 10], lam=[0.01, 0.1, 1])
-    ours = _regret(world, lambda: Agent(LinUCB(dim=10)))
+    ours = _regret(world, lambda: Agent(LinUCB(dim=10), Consensus(Space(boldness=[1, 2, 4]))))
     theirs = _regret(world, lambda: Agent(LinUCB(dim=10, intercept=False), Syndicated(paper, horizon=2_000)))
     assert ours < 0.3 * theirs
 

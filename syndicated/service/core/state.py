@@ -8,6 +8,7 @@ import msgspec
 
 from syndicated._statefile import pack, unpack
 from syndicated._validation import shorten
+from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.messages import Arm, Spec
 from syndicated.service.core.problems import Problem
@@ -101,6 +102,8 @@ class State:
             if known is None and about is not None and about.body:
                 known = Record(about)
             self.fold(event, known)
+        except InputError:  # such as a plug-in that is not installed
+            raise
         except Exception as error:  # whatever damage leads to
             what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
             reason = shorten(error)
