@@ -78,14 +78,9 @@ class Linear(Simulation):
 
     A `season` and a `trend` move all rewards alike, by so many times their range. A share of `outliers` are 100 times
     the noise away from where they would be. From round `late` on, the worst of fixed arms pays a quarter of the range
-    more than all others. Features may be measured in another `unit`. Arms that are `one_hot` are unit vectors in turn, with
-    independent means that are uniform over the range of rewards. With `clicks` a reward is 1 with the probability that
-    is its mean, otherwise 0.
-
-    >>> world = Linear(dim=2, arms=3)
-    >>> first = next(world.rounds(seed=1, horizon=10))
-    >>> first.arms.shape, bool(((0 <= first.means) & (first.means <= 1)).all())
-    ((3, 2), True)
+    more than all others. Features may be measured in another `unit`. Arms that are `one_hot` are the unit vectors in
+    turn, with independent means that are uniform over the range of rewards. With `clicks` a reward is 1 with the
+    probability that is its mean, otherwise 0.
     """
 
     noise: float = 0.1

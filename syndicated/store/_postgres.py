@@ -78,6 +78,7 @@ class Postgres(SQL):
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._listener: BoundedConnection | None = None
+        self._ended = False
         self._connect()
         self._address["connect_timeout"] = min(int(self._address["connect_timeout"]), CONNECT_SECONDS)
 
@@ -101,12 +102,15 @@ class Postgres(SQL):
         with self._errors(unrelated=True):
             if self._listener is None or self._listener.closed:
                 self._listener = BoundedConnection.connect(**self._address, autocommit=True)
+                if self._ended:  # by another thread, which did not see this connection
+                    self._listener.close()
+                    return
                 self._listener.execute("LISTEN syndicated")
             else:
                 list(self._listener.notifies(timeout=seconds, stop_after=1))
 
     def close(self) -> None:
-        self._reconnects = False
+        self._reconnects, self._ended = False, True
         self._db.close()
         if self._listener is not None:
             self._listener.close()
