@@ -81,6 +81,11 @@ class Linear(Simulation):
     more than all others. Features may be measured in another `unit`. Arms that are `one_hot` are the unit vectors in
     turn, with independent means that are uniform over the range of rewards. With `clicks` a reward is 1 with the
     probability that is its mean, otherwise 0.
+
+    >>> world = Linear(dim=2, arms=3)
+    >>> first = next(world.rounds(seed=1, horizon=10))
+    >>> first.arms.shape, bool(((0 <= first.means) & (first.means <= 1)).all())
+    ((3, 2), True)
     """
 
     noise: float = 0.1
