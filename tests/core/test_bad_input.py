@@ -380,7 +380,7 @@ CONSTRUCTORS: dict[str, Wrong] = {
     "missing argument": Wrong(lambda _: build(POLICIES, {"name": "LinUCB"}), "LinUCB needs dim"),
     "unknown world": Wrong(
         lambda _: build(ENVIRONMENTS, {"name": "Mars"}),
-        "no 'Mars' is registered; there are Linear, Logistic, MovieLens.*",
+        f"no 'Mars' is registered; there are {', '.join(ENVIRONMENTS)}",
     ),
 }
 

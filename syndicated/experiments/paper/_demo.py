@@ -43,7 +43,7 @@ def story(result: Result) -> str:
     if rows[0].tuner != OURS or not_apart(rows, result.experiment.repeats):
         return "Cumulative regret"
     least = min(row.mean for row in rows[1:]) / rows[0].mean
-    return f"Nothing set: {least:.0f} times less regret than the best of the paper's methods"
+    return f"Nothing set: {least:.0f} times less regret than the best of these methods of the paper"
 
 
 def apart(places: Array, gap: float) -> Array:
