@@ -54,20 +54,22 @@ def install_peers(folder: Path, say: Callable[[str], None] = lambda text: None) 
         write(report, json.dumps(_install(str(python))))
     versions = json.loads(_run([str(python), peer_worker.__file__, "versions"]).stdout)
     missing = dict(json.loads(report.read_text()))
-    missing |= {name: "it cannot be imported" for name in REQUIREMENTS if name not in {**versions, **missing}}
+    missing |= {name: "it is not installed" for name in REQUIREMENTS if name not in {**versions, **missing}}
     labels = {label: name for label, (name, _, _) in peer_worker.PLAYERS.items()}
-    players = {label: f"{name} {versions[name]}" for label, name in labels.items() if name in versions}
+    players = {label: f"{name} {versions[name]}" for label, name in labels.items() if name not in missing}
     return Peers(str(python), players, missing)
 
 
 def _install(python: str) -> dict[str, str]:
-    """Why libraries could not be installed, by name."""
+    """Why libraries could not be installed or imported, by name."""
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     failed = {}
     for name, requirement in REQUIREMENTS.items():
         ended = _run([*pip, requirement])
         if ended.returncode:
             failed[name] = pip_reason(ended.stderr)
+        elif _run([python, "-c", f"import {name}"]).returncode:
+            failed[name] = "it cannot be imported"
     return failed
 
 

@@ -322,8 +322,8 @@ def test_a_worker_that_died_is_said_and_replaced(worker: Path) -> None:
     end_worker(again)
 
 
-def installer(monkeypatch: pytest.MonkeyPatch, failing: str, versions: dict[str, str]) -> list[str]:
-    """Neither an environment nor pip: the packages that were asked for, of which one cannot be installed."""
+def installer(monkeypatch: pytest.MonkeyPatch, failing: set[str], versions: dict[str, str]) -> list[str]:
+    """Neither an environment nor pip: the packages that were asked for. Commands that end in `failing` fail."""
     asked: list[str] = []
 
     def run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -331,7 +331,7 @@ def installer(monkeypatch: pytest.MonkeyPatch, failing: str, versions: dict[str,
             Path(command[-1]).mkdir(parents=True)
         if "install" in command:
             asked.append(command[-1])
-        bad = failing in command
+        bad = command[-1] in failing
         out = json.dumps(versions) if command[-1] == "versions" else ""
         return subprocess.CompletedProcess(command, int(bad), out, "ERROR: no wheel" if bad else "")
 
@@ -340,15 +340,26 @@ def installer(monkeypatch: pytest.MonkeyPatch, failing: str, versions: dict[str,
 
 
 def test_a_library_that_is_not_there_is_reported_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = installer(monkeypatch, _peers.REQUIREMENTS["mabwiser"], {"vowpalwabbit": "9.11", "river": "0.26"})
+    here = {"vowpalwabbit": "9.11", "river": "0.26"}
+    asked = installer(monkeypatch, {_peers.REQUIREMENTS["mabwiser"], "import river"}, here)
     said: list[str] = []
     for _ in range(2):
         peers = install_peers(tmp_path / "peers", said.append)
     assert asked == list(_peers.REQUIREMENTS.values())
     assert len(said) == 1
-    assert peers.missing == {"mabwiser": "no wheel", "contextualbandits": "it cannot be imported"}
-    assert {text.split()[0] for text in peers.players.values()} == {"vowpalwabbit", "river"}
+    assert peers.missing == {
+        "mabwiser": "no wheel",
+        "river": "it cannot be imported",
+        "contextualbandits": "it is not installed",
+    }
+    assert {text.split()[0] for text in peers.players.values()} == {"vowpalwabbit"}
     assert peers.players["VW bag"] == "vowpalwabbit 9.11"
+
+
+def test_versions_are_read_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_worker, "PEERS", ("numpy", "no-such-library"))
+    monkeypatch.setattr(peer_worker, "import_module", None)
+    assert peer_worker.versions() == {"numpy": np.__version__}
 
 
 # The command and the page.
