@@ -33,18 +33,23 @@ def best_of(scores: Array, arms: Array) -> Ints:
     return out
 
 
+@compiled("void(i8[::1], f8[::1])")
+def largest(out: Ints, scores: Array) -> None:
+    """The places of the largest scores, as many as there is room for, the largest first and the first of equals first."""
+    for a in range(len(scores)):
+        place = min(a, len(out))
+        while place > 0 and scores[a] > scores[out[place - 1]]:
+            if place < len(out):
+                out[place] = out[place - 1]
+            place -= 1
+        if place < len(out):
+            out[place] = a
+
+
 @compiled("i8[::1](f8[::1], f8[::1], i8)")
 def leaders(scores: Array, bonus: Array, count: int) -> Ints:
     """The arm with the largest score less its bonus, then those with the largest scores, the first of equals."""
     found = np.zeros(1 + min(count, len(scores)), dtype=np.int64)
-    for a in range(len(scores)):
-        if scores[a] - bonus[a] > scores[found[0]] - bonus[found[0]]:
-            found[0] = a
-        place = min(a + 1, len(found))
-        while place > 1 and scores[a] > scores[found[place - 1]]:
-            if place < len(found):
-                found[place] = found[place - 1]
-            place -= 1
-        if place < len(found):
-            found[place] = a
+    found[0] = np.argmax(scores - bonus)
+    largest(found[1:], scores)
     return found

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._argmax import best_of
+from syndicated._argmax import best_of, largest
 from syndicated._arm_book import ArmBook
 from syndicated._learner import Learner
 from syndicated._missing import ColumnMeans, first_invalid
@@ -115,7 +115,40 @@ class Player:
         policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
         played = self._best(choice.slot, arms, rivals or (choice.params,), round_)
         arm = played[choice.index[0] if rivals else 0]
-        return self._decision(arms, round_, choice, policy.theory(round_, choice.params), arm, played)
+        return self._decision(arms, round_, choice, policy.theory(round_, choice.params), arm, played, self._certain(arms, round_))
+
+    def decide_slate(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, k: int) -> list[Decision]:
+        """The k best arms by the choice of a round, each a decision of its own from this round on. Changes nothing.
+
+        An arm's propensity is the probability that it is on the slate; rivals that have it on theirs agree.
+        """
+        arms = self.check(given)
+        if k > len(arms):
+            raise InputError(f"k must be at most the number of arms, {len(arms)}; got {k}")
+        if round_ < self.warmup:
+            return self._explore_slate(arms, round_, k)
+        choice = self._choice(round_, last)
+        policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
+        points = [policy.theory(round_, point) for point in rivals or (choice.params,)]
+        scores, played = self._score(choice.slot, arms, points, round_)
+        if played.min() < 0:
+            self._refuse(arms, policy, points[int(played.argmin())])
+        slates = np.empty((len(points), k), dtype=np.int64)
+        for slate, own in zip(slates, scores, strict=True):
+            largest(slate, own)
+        row = choice.index[0] if rivals else 0
+        certain = self._certain(arms, round_) or k == len(arms)
+        return [
+            self._decision(arms, round_ + i, choice, points[row], arm, [arm if arm in s else -1 for s in slates], certain)
+            for i, arm in enumerate(slates[row].tolist())
+        ]
+
+    def _explore_slate(self, arms: Arms | NamedArms, round_: int, k: int) -> list[Decision]:
+        """k different arms in a round of the warm-up, all equally likely."""
+        check_features(self._features(arms))
+        draws, left = Stream(self.seed, WARMUP, round_).uniforms(k).tolist(), list(range(len(arms)))
+        slate = [left.pop(int(draw * len(left))) for draw in draws]
+        return [self._explored(arms, round_ + i, arm, k / len(arms)) for i, arm in enumerate(slate)]
 
     def propose(
         self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, *, explain: bool = False
@@ -130,7 +163,7 @@ class Player:
         policy = self.policies[choice.slot]
         params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
         scores, played = self._score(choice.slot, arms, params, round_)
-        decision = self._decision(arms, round_, choice, params[row], int(played[row]), played[rivals].tolist())
+        decision = self._decision(arms, round_, choice, params[row], int(played[row]), played[rivals].tolist(), self._certain(arms, round_))
         mine, bonus = scores[row], scores[row] - scores[greedy_row]
         if goes_on:
             return Proposal(decision, [decision.place], [1.0], mine, bonus)
@@ -149,7 +182,14 @@ class Player:
         return last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
 
     def _decision(
-        self, arms: Arms | NamedArms, round_: int, choice: Choice, params: Params, arm: int, rivals: list[int]
+        self,
+        arms: Arms | NamedArms,
+        round_: int,
+        choice: Choice,
+        params: Params,
+        arm: int,
+        rivals: list[int],
+        certain: bool,
     ) -> Decision:
         """The decision to play an arm, the rivals of whose choice play these."""
         if arm < 0:
@@ -157,9 +197,12 @@ class Player:
         shared = None
         if choice.candidate_probabilities and len(rivals) > 1:
             choice, shared = _with_agreeing(choice, rivals, arm)
-        certain = self._one_point or len(arms) == 1 or (self._has_periods and self._goes_on(round_))
         x, name, propensity = self._x(arms, arm), _name(arms, arm), 1.0 if certain else shared
         return Decision(self.id, round_, arm, x, propensity, params, choice, name)
+
+    def _certain(self, arms: Arms | NamedArms, round_: int) -> bool:
+        """Whether nothing is left to chance but the policy's own draw."""
+        return self._one_point or len(arms) == 1 or (self._has_periods and self._goes_on(round_))
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision. The caller makes sure that it is this player's, and has not been learned."""
@@ -330,9 +373,12 @@ class Player:
         check_features(self._features(arms))
         K = len(arms)
         arm = int(Stream(self.seed, WARMUP, round_).uniforms(1)[0] * K)
-        params = self.policies[0].theory(round_, {})
-        decision = Decision(self.id, round_, arm, self._x(arms, arm), 1 / K, params, None, _name(arms, arm))
+        decision = self._explored(arms, round_, arm, 1 / K)
         return Proposal(decision, range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
+
+    def _explored(self, arms: Arms | NamedArms, round_: int, arm: int, propensity: float) -> Decision:
+        params = self.policies[0].theory(round_, {})
+        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, None, _name(arms, arm))
 
     def _refuse(self, arms: Arms | NamedArms, policy: Policy, params: Params) -> NoReturn:
         """Say why there is no arm to be played."""

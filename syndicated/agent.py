@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -196,24 +196,48 @@ class Agent(Parameters):
             raise InputError("this agent takes rows; arms with ids need Agent() or Agent.for_arms")
         return self._reader
 
-    def decide(self, context: Any = None, arms: Any = None) -> Decision:
+    @overload
+    def decide(self, context: Any = None, arms: Any = None) -> Decision: ...
+
+    @overload
+    def decide(self, context: Any = None, arms: Any = None, *, k: int) -> list[Decision]: ...
+
+    def decide(self, context: Any = None, arms: Any = None, *, k: int | None = None) -> Decision | list[Decision]:
         """Play one of K arms: ids or objects with ids, in a context.
 
         Or, without a context, arms that are the rows of a table of features, or numbers of the catalogue if there is
         one: so do agents that were given a policy or a catalogue, and those whose first arms were such a table.
+
+        With `k`, play a slate: the k best arms, the best first, each a decision that gets its own reward and counts as
+        a round. An arm's propensity is then the probability that it is on the slate.
+
+        >>> slate = Agent().decide({"hour": 9}, arms=["tea", "coffee", "milk"], k=2)
+        >>> len({decision.arm for decision in slate})
+        2
         """
+        given = self._read(context, arms)
+        if k is not None:
+            slate = self.player.decide_slate(given, self.round, self.choice, check_count("k", k))
+            for decision in slate:
+                self._record(decision)
+            return slate
+        decision = self.player.decide(given, self.round, self.choice)
+        self._record(decision)
+        return decision
+
+    def _read(self, context: Any, arms: Any) -> Any:
+        """What was given to `decide`, as the player takes it."""
         if arms is None and self._takes_rows and (table := _table(context)) is not None:
             self._take_rows(table)
         if self._reader is not None:
-            given: Any = self._reader.read(context, arms)
-        elif context is None or arms is None:
-            given = context if arms is None else arms
-        else:
-            raise InputError("a context needs an agent for arms with ids; this one takes rows")
-        decision = self.player.decide(given, self.round, self.choice)
+            return self._reader.read(context, arms)
+        if context is None or arms is None:
+            return context if arms is None else arms
+        raise InputError("a context needs an agent for arms with ids; this one takes rows")
+
+    def _record(self, decision: Decision) -> None:
         self._open.add(self.round)
         self.advance(decision.choice)
-        return decision
 
     @property
     def _takes_rows(self) -> bool:
