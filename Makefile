@@ -28,7 +28,7 @@ test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --cov
+	$(BIN)/pytest -n 3 --cov
 
 # The lowest versions that pyproject.toml allows, against what calls other packages most. They may warn of newer neighbours.
 test-lowest: .venv-lowest/installed

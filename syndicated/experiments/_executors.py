@@ -29,7 +29,7 @@ KEEP_LOST_WORKERS = {"distributed.deploy.lost-worker-timeout": "365 days"}
 
 
 def processes(jobs: int) -> Executor:
-    """An executor of `jobs` processes on this machine."""
+    """An executor of `jobs` processes on this machine; one is this process itself."""
     return processes_for(run_task, jobs)
 
 
@@ -41,6 +41,9 @@ def processes_for(work: Callable[[AnyTask], Outcome], jobs: int) -> ExecutorOf[A
 def _on_processes(
     tasks: Sequence[AnyTask], work: Callable[[AnyTask], Outcome], jobs: int
 ) -> Generator[tuple[AnyTask, Outcome], None, None]:
+    if jobs == 1:  # a process of its own would only have to import everything again
+        yield from ((task, work(task)) for task in tasks)
+        return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_start_worker)
     try:
         futures = {pool.submit(work, task): task for task in tasks}

@@ -187,6 +187,7 @@ def test_named_arms_are_known_by_their_ids() -> None:
 # The truth.
 
 
+@pytest.mark.no_cover  # tracing would take as long again
 @pytest.mark.parametrize("logger", [_uniform_log, _floor_log])
 def test_intervals_cover_the_truth_as_often_as_they_say(logger: Logger) -> None:
     pieces = _rounds(WORLD, 200, 80)

@@ -11,6 +11,8 @@ from syndicated.tuners import Tuner
 DIM, ARMS, HORIZON, NOISE = 5, 100, 10_000, 0.5
 SEEDS = range(1, 6)
 
+pytestmark = pytest.mark.no_cover  # two hundred thousand rounds: nothing new is covered, and tracing doubles their time
+
 
 def regret(seed: int, fixed: bool, tuner: Tuner) -> float:
     """The regret of a run whose theta, features and noise come off one legacy stream, in this order."""

@@ -16,6 +16,8 @@ HORIZON = 5_000
 SEEDS = range(1, 6)
 Adversary = Callable[[int, Array], Array]
 
+pytestmark = pytest.mark.no_cover  # many rounds: nothing new is covered, and tracing them takes as long again
+
 
 def lemma_1_bound(n: int, horizon: int) -> float:
     return 2 * math.sqrt((math.e - 1) * n * horizon * math.log(n))

@@ -91,7 +91,7 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
             await harness.create(f"b{i}", **spec)
         ids: list[tuple[str, str]] = []
         acknowledged: dict[str, str] = {}
-        for part in range(12):
+        for part in range(6):
             await harness.service.stop()
             flaky = Flaky(tmp_path / "journal.db")
             flaky.rng, flaky.often = np.random.default_rng(seed), 0.2 * (part % 2)
