@@ -35,7 +35,7 @@ def best_of(scores: Array, arms: Array) -> Ints:
 
 @compiled("void(i8[::1], f8[::1])")
 def largest(out: Ints, scores: Array) -> None:
-    """The places of the largest scores, as many as there is room for, the largest first and the first of equals first."""
+    """The places of the largest scores, as many as there is room for, in order; the first of equals first."""
     for a in range(len(scores)):
         place = min(a, len(out))
         while place > 0 and scores[a] > scores[out[place - 1]]:

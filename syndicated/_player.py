@@ -115,7 +115,9 @@ class Player:
         policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
         played = self._best(choice.slot, arms, rivals or (choice.params,), round_)
         arm = played[choice.index[0] if rivals else 0]
-        return self._decision(arms, round_, choice, policy.theory(round_, choice.params), arm, played, self._certain(arms, round_))
+        return self._decision(
+            arms, round_, choice, policy.theory(round_, choice.params), arm, played, self._certain(arms, round_)
+        )
 
     def decide_slate(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, k: int) -> list[Decision]:
         """The k best arms by the choice of a round, each a decision of its own from this round on. Changes nothing.
@@ -139,7 +141,9 @@ class Player:
         row = choice.index[0] if rivals else 0
         certain = self._certain(arms, round_) or k == len(arms)
         return [
-            self._decision(arms, round_ + i, choice, points[row], arm, [arm if arm in s else -1 for s in slates], certain)
+            self._decision(
+                arms, round_ + i, choice, points[row], arm, [arm if arm in s else -1 for s in slates], certain
+            )
             for i, arm in enumerate(slates[row].tolist())
         ]
 
@@ -163,7 +167,9 @@ class Player:
         policy = self.policies[choice.slot]
         params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
         scores, played = self._score(choice.slot, arms, params, round_)
-        decision = self._decision(arms, round_, choice, params[row], int(played[row]), played[rivals].tolist(), self._certain(arms, round_))
+        decision = self._decision(
+            arms, round_, choice, params[row], int(played[row]), played[rivals].tolist(), self._certain(arms, round_)
+        )
         mine, bonus = scores[row], scores[row] - scores[greedy_row]
         if goes_on:
             return Proposal(decision, [decision.place], [1.0], mine, bonus)
