@@ -99,6 +99,11 @@ class Player:
         self._has_periods = self.warmup > 0 or self._period > 1  # if not, a round is a period
         self._theory_ignores_round = all(policy.theory_ignores_round(point) for point in self.tuner.points)
         self._one_point = len(self.tuner.points) == 1
+        self._certain_from_the_start = (
+            not (self.tuner.draws or self._has_periods or policy.sparse)
+            and self._theory_ignores_round
+            and self.catalogue is None
+        )
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
@@ -115,9 +120,31 @@ class Player:
         policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
         played = self._best(choice.slot, arms, rivals or (choice.params,), round_)
         arm = played[choice.index[0] if rivals else 0]
-        return self._decision(
-            arms, round_, choice, policy.theory(round_, choice.params), arm, played, self._certain(arms, round_)
-        )
+        params, certain = policy.theory(round_, choice.params), self._certain(arms, round_)
+        return self._decision(arms, round_, choice, params, arm, played, certain)
+
+    def decide_many(self, given: Sequence[Any] | Array, round_: int, last: Choice) -> list[Decision]:
+        """The decisions of rounds from this one on, nothing being learned between them. Changes nothing."""
+        if isinstance(given, np.ndarray) and given.ndim == 3 and self._certain_from_the_start:
+            return self._decide_tables(given, round_, self._choice(round_, last))
+        decisions: list[Decision] = []
+        for n, arms in enumerate(given):
+            decision = self.decide(arms, round_ + n, last)
+            last = decision.choice or last
+            decisions.append(decision)
+        return decisions
+
+    def _decide_tables(self, given: Array, round_: int, choice: Choice) -> list[Decision]:
+        """The decisions of a tuner that draws nothing, of tables that are alike."""
+        n, K, dim = given.shape
+        tables = self.check_table(given.reshape(n * K, dim)).reshape(n, K, dim)
+        policy = self.policies[0]
+        params = policy.theory(round_, choice.params)
+        arms = policy.best_many(tables, choice.params, round_, self._stream)
+        if min(arms) < 0:
+            self._refuse(tables[arms.index(min(arms))], policy, params)
+        rows = tables[np.arange(n), arms]
+        return [Decision(self.id, round_ + t, arm, rows[t], 1.0, params, choice) for t, arm in enumerate(arms)]
 
     def decide_slate(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, k: int) -> list[Decision]:
         """The k best arms by the choice of a round, each a decision of its own from this round on. Changes nothing.
@@ -226,6 +253,16 @@ class Player:
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
             for slot, source in self.tuner.replaced().items():
                 self._replace(slot, source)
+
+    def learn_many(self, decisions: Sequence[Decision], rewards: Array) -> None:
+        """`learn` one after the other."""
+        if not decisions or not self._certain_from_the_start or decisions[0].name is not None:
+            for decision, reward in zip(decisions, rewards.tolist(), strict=True):
+                self.learn(decision, reward)
+            return
+        self._prepared = self._point_probabilities = None
+        X = np.array([decision.x for decision in decisions])
+        self.policies[0].learn_many(X, rewards, [decision.params for decision in decisions])
 
     def retire(self, id_: ArmId) -> None:
         """Forget the model of an arm. A reward that comes later makes it a new one."""

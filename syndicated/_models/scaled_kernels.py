@@ -19,6 +19,7 @@ MAX_SIZES = 256  # errors that are remembered: what is usual is what these show
 MIN_SIZES = 20  # errors before anything is unusual
 MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
+TIED = -2  # in place of an arm: several are best
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -45,6 +46,16 @@ def ucb_best(
     ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
     best(out, scores, X)
     return break_ties(scores, np.empty(0))
+
+
+@compiled("void(i8[:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
+def ucb_best_many(
+    out: Ints, tables: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, boldness: Array, noise: float
+) -> None:
+    """`ucb_best` of each of many tables; `TIED` where several arms are best."""
+    for t in range(len(tables)):
+        if ucb_best(out[t], tables[t], centre, unit, inverses, thetas, boldness, noise):
+            out[t] = TIED
 
 
 @compiled("b1(f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -195,3 +206,38 @@ def observe(
     sums[RSS] += error * error / scale
     alarm = max(sums[LEVEL_ALARM], sums[DRIFT_ALARM]) > ALARM + math.log(count)
     return np.inf if alarm else scale
+
+
+@compiled(
+    "UniTuple(f8, 2)(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
+    "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8, i8, f8, b1)"
+)
+def observe_many(
+    G: Array,
+    b: Array,
+    sums: Array,
+    sizes: Array,
+    trace: Array,
+    stack: Array,
+    theta: Array,
+    first: Array,
+    centre: Array,
+    unit: Array,
+    low: Array,
+    high: Array,
+    X: Array,
+    rewards: Array,
+    origin: float,
+    count: int,
+    due: int,
+    max_loss: float,
+    factored: bool,
+) -> tuple[float, float]:
+    """`observe` one row after the other, until the model is due for a refresh: how many, and what the last one cost."""
+    arrays = (G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high)
+    lost = 0.0
+    for t in range(len(X)):
+        lost = observe(*arrays, X[t], rewards[t] - origin, count + t + 1, factored)
+        if count + t + 1 >= due or not lost < max_loss:
+            return t + 1, lost
+    return len(X), lost

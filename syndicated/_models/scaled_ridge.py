@@ -41,13 +41,16 @@ from syndicated._models.scaled_kernels import (
     MOVING,
     NOT_ZERO,
     RSS,
+    TIED,
     TIES,
     TOTAL,
     largest_usual,
     meet,
     observe,
+    observe_many,
     standard,
     ucb_best,
+    ucb_best_many,
 )
 from syndicated.errors import InputError
 from syndicated.types import Array, Params
@@ -202,6 +205,12 @@ class ScaledRidge(Learner):
         tied = ucb_best(played, X, *self._scoring, boldness, self.estimate({})[1])
         return None if tied else played.tolist()
 
+    def best_many(self, tables: Array, boldness: Array) -> list[list[int] | None]:
+        """`best` of each of many tables."""
+        played = np.empty((len(tables), len(boldness)), dtype=np.int64)
+        ucb_best_many(played, tables, *self._scoring, boldness, self.estimate({})[1])
+        return [None if arms[0] == TIED else arms for arms in played.tolist()]
+
     def _estimated_solutions(self, count: int) -> Solutions:
         """The solution of the estimated prior, for so many points."""
         found = self._solutions.get(count)
@@ -220,7 +229,23 @@ class ScaledRidge(Learner):
         if self.squared.size:
             z = standard(x, self.centre, self.unit, self.size)
             update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
-        lost = observe(*self._arrays, x, reward - self.origin, self.count, self.factored)
+        self._keep_up(observe(*self._arrays, x, reward - self.origin, self.count, self.factored))
+
+    def learn_many(self, X: Array, rewards: Array) -> None:
+        """`learn` one row after the other."""
+        done = 0
+        while done < len(X):
+            if self._empty or self.rows.size:
+                self.learn(X[done], float(rewards[done]))
+                done += 1
+                continue
+            rest, due = (X[done:], rewards[done:], self.origin, self.count), self.due
+            taken, lost = observe_many(*self._arrays, *rest, due, MAX_PRECISION_LOSS, self.factored)
+            self.count, self._estimated, done = self.count + int(taken), None, done + int(taken)
+            self._keep_up(lost)
+
+    def _keep_up(self, lost: float) -> None:
+        """After an observation that cost so much precision: start again, or refresh, if it is time."""
         if lost == math.inf:
             self._restart()
         elif self.count >= self.due or not lost < MAX_PRECISION_LOSS:

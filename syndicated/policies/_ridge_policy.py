@@ -180,3 +180,9 @@ class RidgePolicy(Policy):
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         self.model.learn(x, reward)
+
+    def learn_many(self, X: Array, rewards: Array, params: Sequence[Params]) -> None:
+        if isinstance(self.model, ScaledRidge):
+            self.model.learn_many(X, rewards)
+        else:
+            super().learn_many(X, rewards, params)

@@ -1,6 +1,6 @@
 """The bottom layer: what a policy is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,9 +43,11 @@ class Policy(Learner):
     rewards: ClassVar[tuple[float, float]] = (-MAX_MAGNITUDE, MAX_MAGNITUDE)
 
     def __init_subclass__(cls) -> None:
-        """A subclass with scores or a theory of its own does not inherit a `best` that knows nothing of them."""
+        """A subclass with scores, theory or learn of its own inherits no compiled form that knows nothing of them."""
         if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best" not in vars(cls):
-            cls.best = Policy.best  # type: ignore[method-assign]
+            cls.best, cls.best_many = Policy.best, Policy.best_many  # type: ignore[method-assign]
+        if "learn" in vars(cls) and "learn_many" not in vars(cls):
+            cls.learn_many = Policy.learn_many  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
@@ -111,6 +113,13 @@ class Policy(Learner):
         may_be_invalid = NO_FEATURES if isinstance(arms, ArmRows) or arms.ndim != 2 else arms
         return [int(arm) for arm in best_of(scores, may_be_invalid)]
 
+    def best_many(self, tables: Array, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
+        """The arm that a point plays with each of many tables, from round t on; each round has its own draws.
+
+        A policy may offer a compiled call in place of the loop. It must give the same arms.
+        """
+        return [self.best(table, (point,), t + n, rng(t + n))[0] for n, table in enumerate(tables)]
+
     def predict(self, arms: Arms, params: Params) -> Array:
         """(K,) expected rewards, no exploration."""
         raise NotImplementedError
@@ -122,6 +131,11 @@ class Policy(Learner):
     def learn(self, x: Array, reward: float, params: Params) -> None:
         """Learn from the played arm's features and its reward."""
         raise NotImplementedError
+
+    def learn_many(self, X: Array, rewards: Array, params: Sequence[Params]) -> None:
+        """`learn` one observation after the other."""
+        for x, reward, used in zip(X, rewards.tolist(), params, strict=True):
+            self.learn(x, reward, used)
 
     def usual(self, reward: float) -> float:
         """What the reward that was learned last counted as: itself, unless the policy took it for an outlier."""

@@ -6,7 +6,7 @@ Li et al., *A contextual-bandit approach to personalized news article recommenda
 Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, NeurIPS 2011.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated.policies._ridge_policy import RidgePolicy
@@ -37,3 +37,10 @@ class LinUCB(RidgePolicy):
         if boldness is None or not isinstance(self.model, ScaledRidge):
             return super().best(arms, points, t, rng)
         return self.model.best(arms, boldness) or super().best(arms, points, t, rng)
+
+    def best_many(self, tables: Array, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
+        boldness = self._boldness((point,))
+        if boldness is None or not isinstance(self.model, ScaledRidge):
+            return super().best_many(tables, point, t, rng)
+        found = self.model.best_many(tables, boldness)
+        return [(arms or self.best(tables[n], (point,), t + n, rng(t + n)))[0] for n, arms in enumerate(found)]
