@@ -99,11 +99,10 @@ class Player:
         self._has_periods = self.warmup > 0 or self._period > 1  # if not, a round is a period
         self._theory_ignores_round = all(policy.theory_ignores_round(point) for point in self.tuner.points)
         self._one_point = len(self.tuner.points) == 1
-        self._certain_from_the_start = (
-            not (self.tuner.draws or self._has_periods or policy.sparse)
-            and self._theory_ignores_round
-            and self.catalogue is None
-        )
+        self._only = self.tuner.points if self._one_point else ()  # one tuple, which policies know again
+        self._untuned = self._one_point and not self.tuner.draws  # so that the tuner has nothing to choose or to learn
+        plain_rows = self.catalogue is None and not policy.sparse
+        self._in_batches = self._untuned and not self._has_periods and self._theory_ignores_round and plain_rows
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
@@ -118,14 +117,14 @@ class Player:
     def play(self, arms: Arms | NamedArms, round_: int, choice: Choice) -> Decision:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
         policy, rivals = self.policies[choice.slot], self.tuner.rivals(choice)
-        played = self._best(choice.slot, arms, rivals or (choice.params,), round_)
+        played = self._best(choice.slot, arms, rivals or self._only or (choice.params,), round_)
         arm = played[choice.index[0] if rivals else 0]
         params, certain = policy.theory(round_, choice.params), self._certain(arms, round_)
         return self._decision(arms, round_, choice, params, arm, played, certain)
 
     def decide_many(self, given: Sequence[Any] | Array, round_: int, last: Choice) -> list[Decision]:
         """The decisions of rounds from this one on, nothing being learned between them. Changes nothing."""
-        if isinstance(given, np.ndarray) and given.ndim == 3 and self._certain_from_the_start:
+        if isinstance(given, np.ndarray) and given.ndim == 3 and self._in_batches:
             return self._decide_tables(given, round_, self._choice(round_, last))
         decisions: list[Decision] = []
         for n, arms in enumerate(given):
@@ -248,7 +247,7 @@ class Player:
             self._teach(choice.slot, decision, reward)
         if decision.name is not None and decision.x.ndim == 1:
             self.means.learn(decision.x)
-        if choice is not None:
+        if choice is not None and not self._untuned:
             reward = self.policies[choice.slot].usual(reward)
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
             for slot, source in self.tuner.replaced().items():
@@ -256,7 +255,7 @@ class Player:
 
     def learn_many(self, decisions: Sequence[Decision], rewards: Array) -> None:
         """`learn` one after the other."""
-        if not decisions or not self._certain_from_the_start or decisions[0].name is not None:
+        if not decisions or not self._in_batches or decisions[0].name is not None:
             for decision, reward in zip(decisions, rewards.tolist(), strict=True):
                 self.learn(decision, reward)
             return
