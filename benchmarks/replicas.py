@@ -7,7 +7,6 @@ between things measured within the same minutes. Replicas, database and load sha
 """
 
 import asyncio
-import itertools
 import json
 import sys
 import tempfile
@@ -16,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
@@ -33,7 +32,37 @@ GROUPS = (1, 2, 3)
 BLOCKS = int(sys.argv[1]) if sys.argv[1:] else 7
 REQUESTS = int(sys.argv[2]) if sys.argv[2:] else 3000
 CONNECTIONS = 60
-REWARD_SHARE = 5  # of so many decisions one gets a reward
+
+
+class Counters(NamedTuple):
+    """What has been used up so far: seconds of processors, and what the database has written."""
+
+    services: float
+    database: float
+    wal_bytes: float
+    commits: float
+
+    def since(self, before: "Counters", requests: int) -> "Counters":
+        """What each of so many requests used."""
+        return Counters(*((now - then) / requests for now, then in zip(self, before, strict=True)))
+
+
+class Phase:
+    """The same kind of request, block after block."""
+
+    def __init__(self) -> None:
+        self.loads: list[Load] = []
+        self.costs: list[Counters] = []
+
+    @property
+    def rates(self) -> list[float]:
+        return [load.rate for load in self.loads]
+
+    def median(self, field: str) -> float:
+        return float(median(getattr(cost, field) for cost in self.costs))
+
+    def quantile(self, share: float) -> float:
+        return median(load.quantile(share) for load in self.loads)
 
 
 class Group:
@@ -41,10 +70,7 @@ class Group:
 
     def __init__(self, address: str, ports: list[int], pids: list[int], key: str) -> None:
         self.address, self.ports, self.pids, self.key = address, ports, pids, key
-        self.loads: list[Load] = []
-        self.computed: list[float] = []
-        self.database: list[float] = []
-        self.seconds: list[float] = []
+        self.decide, self.reward = Phase(), Phase()
 
     def create(self, spec: dict[str, Any]) -> None:
         headers = {"Authorization": f"Bearer {self.key}"}
@@ -55,29 +81,38 @@ class Group:
                 time.sleep(0.05)
 
     def block(self, body: bytes, postmaster: psutil.Process) -> None:
-        """Decisions on all replicas at once, then the rewards of some of them, which are not measured."""
+        """Decisions on all replicas at once, and then their rewards, each at another replica than its decision."""
         decide = request("/v1/bandits/hot/decide", body, self.key)
-        before, database = sum(map(cpu, self.pids)), database_cpu(postmaster)
-        begin = time.perf_counter()
-        load = self._fire(itertools.repeat(decide, REQUESTS))
-        self.seconds.append(time.perf_counter() - begin)
-        time.sleep(0.3)  # what the others have yet to fold belongs to this block
-        self.computed.append((sum(map(cpu, self.pids)) - before) / REQUESTS)
-        self.database.append((database_cpu(postmaster) - database) / REQUESTS)
-        self.loads.append(load)
-        self._fire(self._rewards(load.bodies[::REWARD_SHARE]))
+        load = self._measure(self.decide, [decide] * REQUESTS, postmaster)
+        self._measure(self.reward, list(self._rewards(load.bodies)), postmaster)
+
+    def _measure(self, phase: Phase, messages: list[bytes], postmaster: psutil.Process) -> Load:
+        before = self._counters(postmaster)
+        load = uvloop.run(_fire_all(self.ports, iter(messages)))
+        time.sleep(0.3)  # what the others have yet to fold, and the server to count, belongs to this block
+        phase.loads.append(load)
+        phase.costs.append(self._counters(postmaster).since(before, len(messages)))
+        return load
+
+    def _counters(self, postmaster: psutil.Process) -> Counters:
+        family = [postmaster, *postmaster.children()]
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            wal = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8"
+            commits = "(SELECT xact_commit FROM pg_stat_database WHERE datname = current_database())::float8"
+            row = connection.execute(f"{wal}, {commits}").fetchone()
+        assert row is not None
+        return Counters(sum(map(cpu, self.pids)), sum(cpu(process.pid) for process in family), *row)
 
     def _rewards(self, bodies: list[bytes]) -> Iterator[bytes]:
         for n, body in enumerate(bodies):
             reward = {"decision_id": json.loads(body)["decision_id"], "reward": float(n % 2)}
             yield request("/v1/bandits/hot/reward", json.dumps(reward).encode(), self.key)
 
-    def _fire(self, messages: Iterator[bytes]) -> Load:
-        return uvloop.run(_fire_all(self.ports, messages))
-
-    @property
-    def rate(self) -> float:
-        return median(REQUESTS / seconds for seconds in self.seconds)
+    def row_bytes(self) -> float:
+        """Bytes that an event takes in the log and its indices."""
+        with psycopg.connect(self.address) as connection:
+            query = "SELECT pg_total_relation_size('syndicated.log')::float8 / count(*) FROM syndicated.log"
+            return float(connection.execute(query).fetchall()[0][0])
 
 
 async def _fire_all(ports: list[int], messages: Iterator[bytes]) -> Load:
@@ -90,12 +125,6 @@ async def _fire_all(ports: list[int], messages: Iterator[bytes]) -> Load:
         for status, count in load.statuses.items():
             whole.statuses[status] = whole.statuses.get(status, 0) + count
     return whole
-
-
-def database_cpu(postmaster: psutil.Process) -> float:
-    """Seconds that the database's processes have computed; those of a closed connection are no longer counted."""
-    family = [postmaster, *postmaster.children()]
-    return sum(cpu(process.pid) for process in family)
 
 
 def main() -> None:
@@ -134,26 +163,31 @@ def _start(stack: ExitStack, address: str, count: int) -> Group:
 
 
 def _report(groups: list[Group]) -> None:
-    columns = ("replicas", "requests/s", "of one", "p50 ms", "p99 ms", "CPU us", "of one", "database us", "statuses")
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    one = groups[0]
-    for group in groups:
-        rates = [own / other for own, other in zip(one.seconds, group.seconds, strict=True)]
-        costs = [own / other for own, other in zip(group.computed, one.computed, strict=True)]
-        table.add_row(
-            str(len(group.ports)),
-            f"{group.rate:.0f}",
-            f"{median(rates):.2f}",
-            f"{median(load.quantile(0.5) for load in group.loads) * 1e3:.1f}",
-            f"{median(load.quantile(0.99) for load in group.loads) * 1e3:.1f}",
-            f"{median(group.computed) * 1e6:.0f}",
-            f"{median(costs):.2f}",
-            f"{median(group.database) * 1e6:.0f}",
-            ", ".join(map(str, sorted({status for load in group.loads for status in load.statuses}))),
-        )
     console = Console()
-    console.width = max(console.width, 110)
-    console.print(table)
+    console.width = max(console.width, 130)
+    columns = ("requests/s", "of one", "p50 ms", "p99 ms", "CPU us", "of one", "database us", "WAL bytes", "commits")
+    for kind in ("decide", "reward"):
+        table = Table(kind, *columns, "statuses", box=box.SIMPLE_HEAD)
+        one: Phase = getattr(groups[0], kind)
+        for group in groups:
+            phase: Phase = getattr(group, kind)
+            rates = [own / other for own, other in zip(phase.rates, one.rates, strict=True)]
+            costs = [own.services / other.services for own, other in zip(phase.costs, one.costs, strict=True)]
+            table.add_row(
+                str(len(group.ports)),
+                f"{median(phase.rates):.0f}",
+                f"{median(rates):.2f}",
+                f"{phase.quantile(0.5) * 1e3:.1f}",
+                f"{phase.quantile(0.99) * 1e3:.1f}",
+                f"{phase.median('services') * 1e6:.0f}",
+                f"{median(costs):.2f}",
+                f"{phase.median('database') * 1e6:.0f}",
+                f"{phase.median('wal_bytes'):.0f}",
+                f"{phase.median('commits'):.2f}",
+                ", ".join(map(str, sorted({status for load in phase.loads for status in load.statuses}))),
+            )
+        console.print(table)
+    console.print(f"an event takes {groups[0].row_bytes():.0f} bytes in the log and its indices")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ class Player:
 
     def __init__(self, policy: Policy, tuner: Tuner, seed: int, catalogue: npt.ArrayLike | None, id_: str) -> None:
         self.id, self.seed = id_, seed
+        self.salt = 0  # of players of one agent in several processes, which may play the same round, each has its own
         self._check_table = check_rows if policy.sparse else check_arms
         self.catalogue = None if catalogue is None else self._check_table(catalogue, policy.dim).copy()
         if self.catalogue is not None:
@@ -176,7 +177,7 @@ class Player:
     def _explore_slate(self, arms: Arms | NamedArms, round_: int, k: int) -> list[Decision]:
         """k different arms in a round of the warm-up, all equally likely."""
         check_features(self._features(arms))
-        draws, left = Stream(self.seed, WARMUP, round_).uniforms(k).tolist(), list(range(len(arms)))
+        draws, left = Stream(self.seed ^ self.salt, WARMUP, round_).uniforms(k).tolist(), list(range(len(arms)))
         slate = [left.pop(int(draw * len(left))) for draw in draws]
         return [self._explored(arms, round_ + i, arm, k / len(arms)) for i, arm in enumerate(slate)]
 
@@ -189,7 +190,8 @@ class Player:
         arms = self.check(given)
         if round_ < self.warmup:
             return self._explore(arms, round_)
-        choice, goes_on = self._choice(round_, last), self._goes_on(round_)
+        choice = self._choice(round_, last)
+        goes_on = choice is last and self._goes_on(round_)
         policy = self.policies[choice.slot]
         params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
         scores, played = self._score(choice.slot, arms, params, round_)
@@ -211,7 +213,8 @@ class Player:
     def _choice(self, round_: int, last: Choice) -> Choice:
         """The choice of a round after the warm-up: a new one at the start of a period."""
         period, goes_on = divmod(round_ - self.warmup, self._period) if self._has_periods else (round_, 0)
-        return last if goes_on else self.tuner.choose(Stream(self.seed, TUNER, period))
+        # Of several processes none may have played the first round of a period: then there is no choice to go on with.
+        return last if goes_on and last.params else self.tuner.choose(Stream(self.seed ^ self.salt, TUNER, period))
 
     def _decision(
         self,
@@ -289,7 +292,7 @@ class Player:
 
     def draws(self, round_: int) -> Stream:
         """What the tuner draws the choice of a round after the warm-up from."""
-        return Stream(self.seed, TUNER, (round_ - self.warmup) // self._period)
+        return Stream(self.seed ^ self.salt, TUNER, (round_ - self.warmup) // self._period)
 
     def check_table(self, X: npt.ArrayLike) -> Array:
         """Features as the policy takes them: a table, or sparse rows too."""
@@ -379,7 +382,7 @@ class Player:
     def _stream(self, round_: int) -> Stream:
         """What the policy draws from in a round. One draw serves all points and all rounds of its period."""
         period = max(0, round_ - self.warmup) // self._policy_period if self._has_periods else round_
-        return Stream(self.seed, POLICY, period)
+        return Stream(self.seed ^ self.salt, POLICY, period)
 
     def _rows_for(self, slot: int, arms: Arms | NamedArms) -> Any:
         """Arms as a policy takes them: those with ids come with the numbers of their models, if it has any."""
@@ -414,7 +417,7 @@ class Player:
         """A round of the warm-up: any arm, all equally likely."""
         check_features(self._features(arms))
         K = len(arms)
-        arm = int(Stream(self.seed, WARMUP, round_).uniforms(1)[0] * K)
+        arm = int(Stream(self.seed ^ self.salt, WARMUP, round_).uniforms(1)[0] * K)
         decision = self._explored(arms, round_, arm, 1 / K)
         return Proposal(decision, range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
 

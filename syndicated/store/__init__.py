@@ -3,7 +3,16 @@
 from pathlib import Path
 
 from syndicated.errors import InputError
-from syndicated.store._base import DamageError, Event, Snapshot, Store, StoreError, UnknownCommitError, copy
+from syndicated.store._base import (
+    DamageError,
+    Event,
+    Snapshot,
+    Store,
+    StoreConflictError,
+    StoreError,
+    UnknownCommitError,
+    copy,
+)
 from syndicated.store._sqlite import SQLite
 
 __all__ = [
@@ -13,6 +22,7 @@ __all__ = [
     "SQLite",
     "Snapshot",
     "Store",
+    "StoreConflictError",
     "StoreError",
     "UnknownCommitError",
     "copy",

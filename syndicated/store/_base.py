@@ -1,11 +1,11 @@
 """The journal: one append-only log of events, and snapshots of what it adds up to.
 
-Everything that ever changes in a service is an event in one ordered log with sequence numbers 1, 2, 3, ... and no gaps:
-decisions and rewards, and also bandits, their arms, keys, and the closing of a reward window. Folding the log in that
-order gives the same state, to the bit. A store keeps the log; it does not know what the events mean.
+Everything that ever changes in a service is an event in one ordered log with sequence numbers that grow: decisions and
+rewards, and also bandits, their arms, keys, and the closing of a reward window. Folding the log in that order gives the
+same state, to the bit. A store keeps the log; it does not know what the events mean.
 
-A store is for one thread at a time. What other processes append to a shared store is seen at the next `batch`, before
-anything is added.
+A store is for one thread at a time. Several processes may write to a shared store at once: each reserves numbers, and
+no number of the log is final before `settled` says so.
 """
 
 from abc import ABC, abstractmethod
@@ -30,6 +30,10 @@ class DamageError(StoreError):
 
 class UnknownCommitError(StoreError):
     """The connection was lost while a batch was committed: it is not known whether it was kept."""
+
+
+class StoreConflictError(StoreError):
+    """Another process was first, with the same key or in another order: done again, this finds what it wrote."""
 
 
 class Event(NamedTuple):
@@ -68,10 +72,30 @@ class Store(ABC):
     """
 
     shared: ClassVar[bool]
+    clock_offset: float = 0.0  # seconds that the store's own clock, if it has one, is ahead of this machine's
 
     @abstractmethod
     def batch(self) -> AbstractContextManager[int]:
-        """A transaction that excludes other writers and gives the last sequence number; it is durable when it ends."""
+        """A transaction that excludes other batches and gives the last sequence number; it is durable when it ends.
+
+        All up to this number is settled. Entries of other processes go on meanwhile, with larger numbers.
+        """
+
+    @abstractmethod
+    def entry(self) -> AbstractContextManager[None]:
+        """A transaction that excludes nobody where several processes may write; it is durable when it ends."""
+
+    @abstractmethod
+    def reserve(self, count: int) -> list[int]:
+        """Within a batch or an entry: sequence numbers for events, larger than all that were given out before."""
+
+    @abstractmethod
+    def settled(self) -> int:
+        """A number up to which the log is complete: nothing more will be added there. Not to be asked within a view."""
+
+    @abstractmethod
+    def hold(self, refs: Iterable[int]) -> set[int]:
+        """Those of these decisions that are there; until the transaction ends nobody else holds them."""
 
     @abstractmethod
     def view(self) -> AbstractContextManager[None]:
@@ -79,7 +103,7 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, events: Sequence[Event]) -> None:
-        """Within a batch: add events, whose sequence numbers go on from the last without gaps."""
+        """Within a batch or an entry: add events, whose sequence numbers were reserved or go on from the last."""
 
     def write(self, events: Sequence[Event]) -> None:
         """Add events as a batch of their own, which is durable when this returns."""
@@ -95,8 +119,13 @@ class Store(ABC):
         """The last sequence number."""
 
     @abstractmethod
-    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
-        """The events after `seq`, in order, each with the decision that it refers to; of one bandit or of all."""
+    def after(
+        self, seq: int, bandit: int | None = None, upto: int | None = None, without: Sequence[int] = ()
+    ) -> Iterator[tuple[Event, Event | None]]:
+        """The events after `seq` and up to `upto`, in order, each with the decision that it refers to.
+
+        They are of one bandit or of all, `without` those with these numbers.
+        """
 
     @abstractmethod
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
@@ -147,9 +176,14 @@ class Store(ABC):
     def secret(self) -> bytes:
         """The journal's own secret, made when it was."""
 
+    @property
     @abstractmethod
-    def set_secret(self, secret: bytes) -> None:
-        """Within a batch on an empty journal: take the secret of the one that it becomes a copy of."""
+    def has_gaps(self) -> bool:
+        """Whether a sequence number may be unused, because numbers were reserved."""
+
+    @abstractmethod
+    def set_origin(self, secret: bytes, *, has_gaps: bool) -> None:
+        """Within a batch on an empty journal: take the secret of the one that it becomes a copy of, and its gaps."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
@@ -180,7 +214,7 @@ def copy(source: Store, target: Store) -> int:
     with target.batch() as last, source.view():
         if last:
             raise StoreError(f"a copy must go into an empty journal; got one with {last} events")
-        target.set_secret(source.secret)
+        target.set_origin(source.secret, has_gaps=source.has_gaps)
         events = (event for event, _ in source.after(0))
         while chunk := list(islice(events, CHUNK_EVENTS)):
             target.append(chunk)

@@ -8,15 +8,42 @@ from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, UnknownCommitError, by_key
+from syndicated.store._base import Event, StoreError, UnknownCommitError, by_key
 from syndicated.store._seal import seal
-from syndicated.store._sql import COLUMNS, SQL
+from syndicated.store._sql import COLUMNS, SQL, Kind
 
 with extra("postgres", "a journal in PostgreSQL"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-LOCK = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'syndicat', 'big')})"
+LOCK = f"""
+SET LOCAL idle_in_transaction_session_timeout = '4s';  -- an administrator's request may compute a while
+SELECT pg_advisory_xact_lock({int.from_bytes(b"syndicat", "big")})
+"""
+# A transaction that reserves numbers holds, shared, the advisory lock of the last number that was given out before: so
+# all can see who has yet to end, and nobody waits. MARKS is what these locks have in common, above the 48 bits of one.
+MARKS = int.from_bytes(b"sn", "big")
+MARK = f"""
+SELECT pg_advisory_xact_lock_shared(({MARKS}::bigint << 48) + last_value), last_value,
+    extract(epoch FROM clock_timestamp())::float8 AS at
+FROM log_numbers
+"""
+RESERVE = f"""
+WITH mark AS MATERIALIZED ({MARK})
+SELECT nextval('log_numbers'), mark.at FROM mark, generate_series(1, ?) WHERE mark.last_value >= 0
+"""
+# The last number is read before the locks: who reserved a smaller one has its lock by then, or has ended.
+SETTLED = f"""
+SELECT least(n.last_value, (
+    SELECT min(((classid::bigint << 32) | objid::bigint) & ((1::bigint << 48) - 1)) FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND classid::bigint >> 16 = {MARKS} AND n.last_value >= 0
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)) FROM log_numbers n
+"""
+NUMBERS = """
+CREATE SEQUENCE IF NOT EXISTS log_numbers MINVALUE 0 START 0;
+SELECT setval('log_numbers', greatest((SELECT last_value FROM log_numbers), (SELECT coalesce(max(seq), 0) FROM log)))
+"""
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
 ARRAYS = "?::bigint[], ?::bigint[], ?::text[], ?::float8[], ?::bigint[], ?::float8[], ?::text[], ?::text[], ?::bytea[]"
 MAKE_SCHEMA = """
@@ -25,6 +52,7 @@ DO $$ BEGIN
 END $$;
 """
 FIRST_CONNECT_SECONDS, CONNECT_SECONDS = 10, 2  # when it is opened there is nobody who waits for an answer
+SETTLE_SECONDS = 0.002  # between looks at whether others have ended
 ANSWER_SECONDS = 2.5  # after which a server that has not answered counts as away
 # The server gives up a little before its client does, so that the reason is told. And a process that hangs in the
 # middle of a batch is cut off: the others must not wait for it.
@@ -39,6 +67,7 @@ VIEW = """
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 SET LOCAL idle_in_transaction_session_timeout = '60s'  -- nobody waits for one that reads
 """
+BEGIN = {"batch": LOCK, "view": VIEW}  # by the kind of transaction; an entry waits for nothing
 TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
@@ -64,30 +93,78 @@ class BoundedConnection(psycopg.Connection[Any]):
 class Postgres(SQL):
     """The journal in the schema `syndicated` of a database.
 
-    A batch holds an advisory lock, so that sequence numbers are committed in order and a reader that asks for what
-    is after the last one it saw misses none. A process that waits is woken by a notification.
+    Entries of several processes are written at the same time and wait for nobody. A smaller number may be committed
+    after a larger one, so readers go as far as `settled` says. Batches exclude each other by an advisory lock, and wake
+    those that wait by a notification.
     """
 
     shared: ClassVar[bool] = True
     _error: ClassVar[type[Exception]] = psycopg.Error
+    _conflicts: ClassVar[tuple[type[Exception], ...]] = (
+        psycopg.errors.UniqueViolation,
+        psycopg.errors.DeadlockDetected,
+    )
     _in_list: ClassVar[str] = "= ANY(?)"
+    _for_update: ClassVar[str] = " FOR NO KEY UPDATE"
     name = "the journal"
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         self.read_only = read_only
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
+        self._exclusive = False  # whether a batch is under way
         self._listener: BoundedConnection | None = None
         self._ended = False
         self._connect()
         self._address["connect_timeout"] = min(int(self._address["connect_timeout"]), CONNECT_SECONDS)
 
+    @contextmanager
+    def batch(self) -> Iterator[int]:
+        with self._writing("batch"):
+            before = time.time()
+            ((_, mark, at),) = self._rows(MARK)
+            self._set_clock(at, before)
+            self._exclusive = True
+            try:
+                self._await_settled(mark)
+                yield int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE seq <= ?", mark)[0][0])
+            finally:
+                self._exclusive = False
+
+    def reserve(self, count: int) -> list[int]:
+        before = time.time()
+        rows = self._rows(RESERVE, count)
+        self._set_clock(rows[0][1], before)
+        return [number for number, _ in rows]
+
+    def _set_clock(self, at: float, before: float) -> None:
+        """See how far the server's clock is ahead of ours, which was asked between `before` and now."""
+        self.clock_offset = at - (before + time.time()) / 2
+
+    def settled(self) -> int:
+        return int(self._rows(SETTLED)[0][0])
+
+    def _await_settled(self, mark: int) -> None:
+        """Wait until all that reserved numbers up to a mark have ended; the server ends those that hang."""
+        end = time.monotonic() + ANSWER_SECONDS
+        while self.settled() < mark:
+            if time.monotonic() > end:
+                raise StoreError(f"{self.name} cannot be used: another process has not ended what it began to write")
+            time.sleep(SETTLE_SECONDS)
+
     def append(self, events: Sequence[Event]) -> None:
-        if events:
-            seq, bandit, kind, at, ref, learn, *rest = map(list, zip(*map(seal, events), strict=True))
-            columns = [seq, bandit, kind, _floats(at), ref, _floats(learn), *rest]
-            insert = f"INSERT INTO log ({COLUMNS}) SELECT * FROM unnest({ARRAYS})"
-            self._run(f"WITH added AS ({insert}) SELECT pg_notify('syndicated', '')", *columns)
+        """Only batches notify: the database notifies for one transaction at a time, and entries wait for nobody."""
+        if not events:
+            return
+        seq, bandit, kind, at, ref, learn, *rest = map(list, zip(*map(seal, events), strict=True))
+        columns = [seq, bandit, kind, _floats(at), ref, _floats(learn), *rest]
+        insert = f"INSERT INTO log ({COLUMNS}) SELECT * FROM unnest({ARRAYS})"
+        if not self._exclusive:
+            self._run(insert, *columns)
+            return
+        self._run(f"WITH added AS ({insert}) SELECT pg_notify('syndicated', '')", *columns)
+        beyond = "(SELECT last_value FROM log_numbers) < ?"  # numbers of a copy were not reserved
+        self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", seq[-1], seq[-1])
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         pairs = list(keys)
@@ -141,18 +218,19 @@ class Postgres(SQL):
         return self._db
 
     @contextmanager
-    def _transaction(self, *, exclusive: bool) -> Iterator[None]:
+    def _transaction(self, kind: Kind) -> Iterator[None]:
         committing = False
         with self._errors():
             try:
                 with self._connected().transaction():
                     self._reconnects = False
                     try:
-                        self._db.execute(LOCK if exclusive else VIEW)
+                        if kind in BEGIN:
+                            self._db.execute(BEGIN[kind])
                         yield
                     finally:
                         self._reconnects = True
-                    committing = self._wrote
+                    committing = self._wrote and kind != "view"
             except psycopg.Error:
                 if committing and self._db.closed:
                     raise UnknownCommitError(f"{self.name} was lost while it committed") from None
@@ -166,6 +244,14 @@ class Postgres(SQL):
 
     def _tables(self) -> set[str]:
         return {name for (name,) in self._rows("SELECT tablename FROM pg_tables WHERE schemaname = 'syndicated'")}
+
+    def _is_current(self) -> bool:
+        return super()._is_current() and bool(self._rows("SELECT to_regclass('log_numbers') IS NOT NULL")[0][0])
+
+    def _migrate(self) -> None:
+        super()._migrate()
+        if "log" in self._tables():
+            self._db.execute(NUMBERS)
 
     def _script(self, script: str) -> None:
         self._db.execute(MAKE_SCHEMA + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))

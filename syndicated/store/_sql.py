@@ -5,7 +5,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from syndicated.store._base import (
     CHUNK_EVENTS,
@@ -14,6 +14,7 @@ from syndicated.store._base import (
     Event,
     Snapshot,
     Store,
+    StoreConflictError,
     StoreError,
     by_ref,
 )
@@ -36,6 +37,7 @@ CREATE TABLE snapshots (
     bandit INTEGER NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY (bandit, seq)
 )
 """
+Kind = Literal["batch", "entry", "view"]  # of transactions
 MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the next
 
 
@@ -43,7 +45,9 @@ class SQL(Store):
     """A journal in tables; a subclass says how statements and lists of values get to them."""
 
     _error: ClassVar[type[Exception]]  # the root of the database's errors
+    _conflicts: ClassVar[tuple[type[Exception], ...]] = ()  # those of them that say that another process was first
     _in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
+    _for_update: ClassVar[str] = ""  # what keeps others from the rows that a query has found
     name: str  # of the journal, in messages
     read_only: bool
     _failed = _wrote = False
@@ -57,8 +61,8 @@ class SQL(Store):
         """Run a statement; its cursor."""
 
     @abstractmethod
-    def _transaction(self, *, exclusive: bool) -> AbstractContextManager[None]:
-        """All or nothing, without other writers; or a view."""
+    def _transaction(self, kind: Kind) -> AbstractContextManager[None]:
+        """All or nothing: a batch, without other batches; an entry; or a view."""
 
     @abstractmethod
     def _tables(self) -> set[str]:
@@ -70,16 +74,35 @@ class SQL(Store):
 
     @contextmanager
     def batch(self) -> Iterator[int]:
+        with self._writing("batch"):
+            yield self.last()
+
+    def entry(self) -> AbstractContextManager[None]:
+        return self._writing("entry")
+
+    @contextmanager
+    def _writing(self, kind: Kind) -> Iterator[None]:
         if self.read_only:
             raise StoreError(f"{self.name} was opened to be read; it cannot be written")
-        with self._transaction(exclusive=True):
+        with self._transaction(kind):
             self._failed = self._wrote = False
-            yield self.last()
+            yield
             if self._failed:
                 raise StoreError(f"{self.name} keeps nothing of a batch in which something failed")
 
+    def reserve(self, count: int) -> list[int]:
+        last = self.last()
+        return list(range(last + 1, last + 1 + count))
+
+    def settled(self) -> int:
+        return self.last()
+
+    def hold(self, refs: Iterable[int]) -> set[int]:
+        query = f"SELECT seq FROM log WHERE seq {self._in_list} AND body <> ? ORDER BY seq"
+        return {seq for (seq,) in self._rows(query + self._for_update, self._list_value(refs), b"")}
+
     def view(self) -> AbstractContextManager[None]:
-        return self._transaction(exclusive=False)
+        return self._transaction("view")
 
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         again = "ON CONFLICT (bandit, seq) DO UPDATE SET at = excluded.at, state = excluded.state"
@@ -92,16 +115,26 @@ class SQL(Store):
     def last(self) -> int:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log")[0][0])
 
-    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
-        of, values = ("", []) if bandit is None else ("e.bandit = ? AND", [bandit])
+    def after(
+        self, seq: int, bandit: int | None = None, upto: int | None = None, without: Sequence[int] = ()
+    ) -> Iterator[tuple[Event, Event | None]]:
+        of: list[tuple[str, Any]] = []
+        if bandit is not None:
+            of.append(("e.bandit = ? AND", bandit))
+        if upto is not None:
+            of.append(("e.seq <= ? AND", upto))
+        if without:
+            of.append((f"NOT (e.seq {self._in_list}) AND", self._list_value(without)))
         own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
         query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref
-            WHERE {of} e.seq > ? ORDER BY e.seq LIMIT {CHUNK_EVENTS}"""
+            WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT {CHUNK_EVENTS}"""
         width = len(Event._fields)
-        while rows := self._rows(query, *values, seq):
+        while rows := self._rows(query, *(value for _, value in of), seq):
             for row in rows:
                 about = None if row[width] is None else self._read(row[width:])
                 yield unseal(row[:width], self.name), about
+            if len(rows) < CHUNK_EVENTS:
+                break
             seq = rows[-1][0]
 
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
@@ -151,8 +184,14 @@ class SQL(Store):
     def secret(self) -> bytes:
         return bytes(self._rows("SELECT value FROM meta WHERE name = 'secret'")[0][0])
 
-    def set_secret(self, secret: bytes) -> None:
+    @property
+    def has_gaps(self) -> bool:
+        return self.shared or bool(self._rows("SELECT value FROM meta WHERE name = 'gaps'"))
+
+    def set_origin(self, secret: bytes, *, has_gaps: bool) -> None:
         self._run("UPDATE meta SET value = ? WHERE name = 'secret'", secret)
+        if has_gaps:
+            self._run("INSERT INTO meta VALUES ('gaps', ?)", b"")
 
     def _events(self, where: str, *values: Any) -> list[Event]:
         rows = self._rows(f"SELECT {COLUMNS} FROM log WHERE {where}", *values)
@@ -184,12 +223,13 @@ class SQL(Store):
         except self._error as error:
             self._failed = self._failed or not unrelated
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise StoreError(f"{self.name} cannot be used: {reason}") from None
+            kind = StoreConflictError if isinstance(error, self._conflicts) else StoreError
+            raise kind(f"{self.name} cannot be used: {reason}") from None
 
     def _prepare(self) -> None:
         """Make the tables of a new journal, bring those of an older version up to date, and refuse others."""
         if not self.read_only and not self._is_current():
-            with self._patience(), self._transaction(exclusive=True):
+            with self._patience(), self._transaction("batch"):
                 self._migrate()
         if "meta" not in self._tables() or not (version := self._version()):
             raise StoreError(f"{self.name} must hold a journal; got another database")

@@ -14,7 +14,7 @@ from typing import IO, Any, ClassVar
 from syndicated.errors import InputError
 from syndicated.store._base import Event, StoreError, by_key
 from syndicated.store._seal import seal
-from syndicated.store._sql import COLUMNS, SQL
+from syndicated.store._sql import COLUMNS, SQL, Kind
 
 ROW_PLACES = f"({', '.join('?' * len(Event._fields))})"
 MAX_STATEMENT_ROWS = 512  # few, so that a statement is short: the event loop's thread gets its turn after each
@@ -87,9 +87,9 @@ class SQLite(SQL):
             self._lock.close()
 
     @contextmanager
-    def _transaction(self, *, exclusive: bool) -> Iterator[None]:
+    def _transaction(self, kind: Kind) -> Iterator[None]:
         with self._errors():
-            self._db.execute("BEGIN IMMEDIATE" if exclusive else "BEGIN")
+            self._db.execute("BEGIN" if kind == "view" else "BEGIN IMMEDIATE")
             try:
                 yield
                 self._db.execute("COMMIT")

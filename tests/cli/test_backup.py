@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,8 +128,8 @@ def journal(tmp_path: Path) -> Path:
 class Torn(SQLite):
     """A journal that cannot be read to its end."""
 
-    def after(self, seq: int, bandit: int | None = None) -> Iterator[tuple[Event, Event | None]]:
-        yield from list(super().after(seq, bandit))[:3]
+    def after(self, seq: int, *args: Any, **named: Any) -> Iterator[tuple[Event, Event | None]]:
+        yield from list(super().after(seq, *args, **named))[:3]
         raise StoreError("torn")
 
 

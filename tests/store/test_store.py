@@ -26,9 +26,11 @@ from syndicated.store import (
     Snapshot,
     SQLite,
     Store,
+    StoreConflictError,
     StoreError,
     UnknownCommitError,
     _base,
+    _postgres,
     _sql,
     _sqlite,
     copy,
@@ -128,7 +130,7 @@ def test_a_batch_that_raises_leaves_nothing(store: Store) -> None:
             store.append([Event(last + 1, 1, "decide", 0.0)])
             store.save([Snapshot(1, 2, 0.0, b"")], keep=1)
             store.prune(1, 9.0, 9)
-            store.set_secret(b"other")
+            store.set_origin(b"other", has_gaps=False)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -533,7 +535,7 @@ def test_expectation_23_a_stored_journal_of_schema_1_opens(tmp_path: Path, journ
 
 def _write_stored(store: Store) -> None:
     with store.batch():
-        store.set_secret(b"s" * 32)
+        store.set_origin(b"s" * 32, has_gaps=False)
         store.append(
             [
                 Event(1, 0, "bandit", 0.1, body=b"{}"),
@@ -683,6 +685,76 @@ def test_a_reader_behind_three_writers_sees_every_event_once_and_in_order(
     for bandit in (1, 2, 3):
         own = [event.key for event in seen if event.bandit == bandit]
         assert own == [f"{i}.{j}" for i in range(batches) for j in (1, 2)]
+
+
+def test_entries_wait_for_nobody_and_are_settled_when_all_before_them_have_ended(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = database()
+    slow, quick, reader = (journals.open(address) for _ in range(3))
+    _add(slow, _decisions(3))
+    with slow.entry():
+        (number,) = slow.reserve(1)
+        with quick.entry():
+            numbers = quick.reserve(2)
+            quick.append([Event(seq, 1, "decide", 0.0, body=b"b") for seq in numbers])
+        assert [number, *numbers] == [4, 5, 6]
+        assert (reader.settled(), reader.last()) == (3, 6)
+        monkeypatch.setattr(_postgres, "ANSWER_SECONDS", 0.02)
+        with pytest.raises(StoreError, match=r"another process has not ended what it began to write$"), reader.batch():
+            pass
+        slow.append([Event(number, 1, "decide", 0.0)])
+    assert reader.settled() == 6
+    assert [event.seq for event, _ in reader.after(3, upto=5, without=[4])] == [5]
+    with suppress(InterruptedError), slow.entry():
+        slow.reserve(1)
+        raise InterruptedError
+    assert (reader.settled(), reader.last()) == (7, 6)
+    with reader.batch() as last:
+        assert (last, reader.reserve(1)) == (6, [8])
+
+
+def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    one, other = journals.open(address), journals.open(address)
+    _add(one, [*_decisions(2, body=b"b"), *_decisions(1, subject="me")])
+    with one.batch():
+        one.erase("me")
+    with one.entry():
+        one.append([Event(one.reserve(1)[0], 1, "decide", 0.0, key="k")])
+    with pytest.raises(StoreConflictError, match="duplicate key"), other.entry():
+        other.append([Event(other.reserve(1)[0], 1, "decide", 0.0, key="k")])
+    other._db.execute("SET lock_timeout = '1ms'")
+    with one.entry():
+        assert one.hold([1, 3, 99]) == {1}
+        with other.entry():
+            assert other.hold([2]) == {2}
+        with pytest.raises(StoreError, match="lock timeout"), other.entry():
+            other.hold([1])
+
+
+def test_the_time_is_that_of_the_server(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, clock = journals.open(database()), time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + 3600)
+    with store.entry():
+        store.reserve(1)
+    assert -3700 < store.clock_offset < -3500
+    monkeypatch.undo()
+    with store.batch():
+        assert -100 < store.clock_offset < 100
+
+
+def test_a_journal_of_before_numbers_were_reserved_goes_on(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    before = journals.open(address)
+    _add(before, _decisions(3))
+    before._db.execute("DROP SEQUENCE log_numbers")
+    before.close()
+    after = journals.open(address)
+    with after.entry():
+        assert after.reserve(2) == [4, 5]
 
 
 def test_who_waits_is_woken_by_a_notification(database: Callable[[], str], journals: Journals) -> None:

@@ -44,11 +44,20 @@ COMPRESSION = 1  # of models in snapshots, the fastest: hashed rows of many arms
 
 
 class Turn(NamedTuple):
-    """Where the next proposal stands: how many decisions were made, the agent's round, and its last choice."""
+    """Where the next proposal stands: how many decisions were made, the agent's round, and its last choice.
+
+    Replicas may stand at the same round; each has a `salt` of its own for what is drawn.
+    """
 
     made: int
     round: int
     choice: Choice
+    salt: int = 0
+
+    def after(self, record: Record) -> "Turn":
+        """Where the next one stands after a decision."""
+        counted = record.decided.by in COUNTED
+        return Turn(self.made + 1, self.round + counted, record.choice or self.choice, self.salt)
 
 
 class Bandit:
@@ -133,8 +142,8 @@ class Bandit:
         """The arms that have a model of their own."""
         return {id_ for book in self.agent.player.books for id_ in book.numbers}
 
-    def turn(self) -> Turn:
-        return Turn(self.history.count, self.agent.round, self.agent.choice)
+    def turn(self, salt: int = 0) -> Turn:
+        return Turn(self.history.count, self.agent.round, self.agent.choice, salt)
 
     def propose(self, request: DecideRequest, arms: ArmTable, turn: Turn) -> tuple[Decided, Turn]:
         """The decision on a request, and where the next one stands."""
@@ -143,7 +152,7 @@ class Bandit:
         rows = self.agent.player.check(NamedArms(tuple(ids), arms.X)) if self.named else arms.X
         X: Array = rows.x if isinstance(rows, NamedArms) else rows
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
-        u = Stream(spec.seed, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
+        u = Stream(spec.seed ^ turn.salt, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
         common = self._common(request, K)
         held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
         if spec.mode == "off" or held_out:
@@ -155,9 +164,10 @@ class Bandit:
                 **common, by=by, propensity=chance, ranking=ranking, **self._played(request, ids, X, place)
             )
             return decided, turn._replace(made=turn.made + 1)
+        self.agent.player.salt = turn.salt
         seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
-        after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice)
+        after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice, turn.salt)
         by, place = "warmup" if decision.choice is None else "agent", decision.place
         if spec.mode == "apprentice":
             by, place = "caller", self._place_played(request, ids)
@@ -265,9 +275,10 @@ class Bandit:
 
     # snapshots
 
-    def snapshot(self) -> bytes:
-        """The whole bandit as the content of a file."""
+    def snapshot(self, events: int = 0) -> bytes:
+        """The whole bandit as the content of a file; `events` is how many the log has up to it."""
         head = {
+            "events": events,
             "id": self.id,
             "name": self.name,
             "spec": msgspec.to_builtins(self.spec),

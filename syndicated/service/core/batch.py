@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from syndicated.errors import SyndicatedError
@@ -24,21 +24,28 @@ class Batch:
     outside the log once the batch is durable, and only then, goes into `on_commit`.
     """
 
-    def __init__(self, state: State, store: Store, now: float) -> None:
-        self.state, self.store, self.now = state, store, now
+    def __init__(
+        self, state: State, store: Store, now: float, numbers: Iterable[int], turns: Mapping[int, Turn], salt: int
+    ) -> None:
+        """Sequence numbers come from `numbers`; `turns` are those of bandits that are ahead of the state."""
+        self.state, self.store, self.now, self._salt = state, store, now, salt
         self.events: list[Event] = []
         self.on_commit: list[Callable[[], None]] = []
-        self._turns: dict[int, Turn] = {}
-        self._records: dict[int, Record] = {}
+        self._numbers = iter(numbers)
+        self._turns: dict[int, Turn] = dict(turns)
+        self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}
 
     def fetch(self, refs: Iterable[int], keys: Iterable[tuple[int, str]]) -> None:
         """Read from the journal, at once, what the requests will ask for and memory does not have."""
-        self._fetch_records([seq for seq in refs if self.state.record(seq) is None])
-        wanted = list(keys)
-        if wanted:
-            self._keyed = self.store.keyed(wanted)
-            self._fetch_records([e.seq for e in self._keyed.values() if self.state.record(e.seq) is None])
+        wanted, pairs = list(refs), list(keys)
+        if pairs:
+            self._keyed = self.store.keyed(pairs)
+            wanted += [event.seq for event in self._keyed.values()]
+        if self.store.shared and wanted:
+            self._hold_records(wanted)
+        else:
+            self._fetch_records([seq for seq in wanted if self.state.record(seq) is None])
 
     def _fetch_records(self, seqs: Sequence[int]) -> None:
         if seqs:
@@ -47,16 +54,26 @@ class Batch:
                 if event.kind == "decide" and event.body:
                     self._records[seq] = Record(event, None, about.get(seq, ()))
 
+    def _hold_records(self, seqs: Sequence[int]) -> None:
+        """Other processes may add to the same decisions: until this batch ends they wait, and only the journal tells
+        what they have added before."""
+        held = self.store.hold(seqs)
+        self._records |= dict.fromkeys(seqs)
+        known = {seq: record for seq in held if (record := self.state.record(seq)) is not None}
+        about = self.store.about(known) if known else {}
+        for seq, record in known.items():
+            self._records[seq] = record.copy(about.get(seq, ()))
+        self._fetch_records([seq for seq in held if seq not in known])
+
     def record(self, seq: int) -> Record | None:
         """A decision, with the events about it from before and from this batch."""
-        record = self._records.get(seq)
-        if record is None:
+        if seq not in self._records:
             known = self.state.record(seq)
             if known is None:
                 return None
             # A copy: this batch's events are added to it, and must not be seen by others before they are durable.
-            record = self._records[seq] = known.copy()
-        return record
+            self._records[seq] = known.copy(known.about)
+        return self._records[seq]
 
     def answer(self, run: "Callable[[Batch], Any]") -> Any:
         """The answer to a request, or the problem with it. Only the store's failure ends the whole batch."""
@@ -78,7 +95,11 @@ class Batch:
 
     def turn(self, bandit: Bandit) -> Turn:
         """Where the bandit's next decision stands, after the earlier ones of this batch."""
-        return self._turns.get(bandit.id) or bandit.turn()
+        return self._turns.get(bandit.id) or bandit.turn(self._salt)
+
+    def next_number(self) -> int:
+        """The sequence number of the next event."""
+        return next(self._numbers)
 
     def add(
         self,
@@ -91,16 +112,16 @@ class Batch:
         subject: str | None = None,
     ) -> Event:
         """Append an event, which later requests of the batch see."""
-        seq = self.state.seq + len(self.events) + 1
-        event = Event(seq, bandit, kind, self.now, ref, learn, key, subject, encode(body))
+        event = Event(self.next_number(), bandit, kind, self.now, ref, learn, key, subject, encode(body))
         self.append(event)
         return event
 
     def append(self, event: Event) -> None:
         """Append an event that is complete."""
         self.events.append(event)
-        if event.ref is not None and event.ref in self._records:
-            self._records[event.ref].about.append(event)
+        record = None if event.ref is None else self._records.get(event.ref)
+        if record is not None:
+            record.about.append(event)
         if event.key is not None:
             self._keyed[event.bandit, event.key] = event
 
@@ -127,3 +148,4 @@ class Request(NamedTuple):
     refs: Sequence[int] = ()
     keys: Sequence[tuple[str, str]] = ()
     exclusive: bool = False
+    bandit: str = ""

@@ -76,7 +76,7 @@ class Decisions:
     ) -> "asyncio.Future[DecideReply]":
         """Decide on what `read` gave."""
         keys = [(name, request.event_id)] if request.event_id is not None else []
-        return self._group_commit.submit(partial(self._decide, name, request, X, arms), keys=keys)
+        return self._group_commit.submit(partial(self._decide, name, request, X, arms), keys=keys, bandit=name)
 
     def _decide(
         self, name: str, request: DecideRequest, X: Array | None, arms: ArmTable | None, batch: Batch
@@ -117,9 +117,9 @@ class Decisions:
         if request.decision_id is None:
             if not keys:
                 raise Problem(422, "invalid", "a reward must have the decision_id or the event_id of its decision")
-            return self._group_commit.submit(partial(self._reward_by_key, name, request), keys=keys)
+            return self._group_commit.submit(partial(self._reward_by_key, name, request), keys=keys, bandit=name)
         seq = self.ids.seq(request.decision_id)
-        return self._group_commit.submit(partial(self._reward, name, request, seq), refs=[seq], keys=keys)
+        return self._group_commit.submit(partial(self._reward, name, request, seq), [seq], keys, bandit=name)
 
     def _reward_by_key(self, name: str, request: RewardRequest, batch: Batch) -> RewardReply:
         """Reward the decision that was asked for with this event_id."""
@@ -162,7 +162,7 @@ class Decisions:
     def activate(self, name: str, decision_id: str) -> "asyncio.Future[RewardReply]":
         """Tell that a deferred decision was played: it is learned from."""
         seq = self.ids.seq(decision_id)
-        return self._group_commit.submit(partial(self._activate, name, decision_id, seq), refs=[seq])
+        return self._group_commit.submit(partial(self._activate, name, decision_id, seq), [seq], bandit=name)
 
     def _activate(self, name: str, decision_id: str, seq: int, batch: Batch) -> RewardReply:
         bandit, record = _find(batch, name, seq)
@@ -180,7 +180,7 @@ class Decisions:
     def decision(self, name: str, decision_id: str) -> "asyncio.Future[Record]":
         """A decision, with the events about it."""
         seq = self.ids.seq(decision_id)
-        return self._group_commit.submit(lambda batch: _find(batch, name, seq)[1], refs=[seq])
+        return self._group_commit.submit(lambda batch: _find(batch, name, seq)[1], [seq], bandit=name)
 
 
 def _find(batch: Batch, name: str, seq: int) -> tuple[Bandit, Record]:

@@ -4,7 +4,12 @@
 
 Nothing is answered before it is durable, and the state changes by committed events alone: a batch that could not be
 committed has changed nothing. While one batch is being written the next one collects, so requests that come together
-share the cost of a commit. With a shared journal several processes take turns, and each folds what the others wrote.
+share the cost of a commit.
+
+Several processes may share a journal. Their batches wait for nobody: each runs on its own copy of the state, with
+numbers that it has reserved. What a batch appended is folded when its place is settled, when nothing can come before it
+any more; until then it waits, and is seen by the later batches of its process. So all processes fold the same events in
+the same order. With a journal of its own a process folds at once.
 
 Two threads take part, and never at the same time in one batch. The event loop's thread owns the queue and the futures;
 it runs the requests and folds. The journal's thread is the only one that touches the store; it also runs exclusive
@@ -15,22 +20,30 @@ docs/service-internals.md has the whole protocol.
 import asyncio
 import logging
 import math
+import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import State
-from syndicated.store import Event, Store, StoreError, UnknownCommitError
+from syndicated.service.core.unsettled import Unsettled
+from syndicated.store import Event, Store, StoreConflictError, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, also if nobody notified
+FOLLOW_SECONDS = 0.02  # between such looks while there is work
+BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
+MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
+SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
+MAX_RESERVED = 512  # numbers that an exclusive request reserves at once
 TICK_SECONDS = 1.0  # between looks at what the clock asks for
 HUNG_SECONDS = 1.0  # after which a batch that failed has kept those waiting who came after it
 HANG_SECONDS = 3.0  # after which a batch counts as hanging
@@ -62,8 +75,15 @@ class GroupCommit:
 
     def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
         self.store, self.limit, self.clock = store, limit, clock
+        upto = store.settled()
         with store.view():
-            self.state = State.load(store)
+            self.state = State.load(store, upto=upto)
+        if clock is time.time and not store.shared:
+            self.clock = _steady_clock(max(clock(), self.state.at))
+        # What this process draws must not be what another one draws. Alone it draws as the library would.
+        self._unsettled = Unsettled(secrets.randbits(62) if store.shared else 0)
+        self._followed = -math.inf  # when a shared journal was last looked at
+        self._news = False  # whether another process has notified since
         self.failed: BaseException | None = None  # what ended the loop, if it was not `stop`
         self.store_error = ""  # why the journal cannot be used, while it cannot
         self.waiting = 0  # requests that have no answer yet
@@ -105,6 +125,8 @@ class GroupCommit:
         try:
             while self._queue or not self._ended.is_set():
                 await self._serve(await self._next_batch())
+                if self._follow_in() <= 0:
+                    await self._serve(())
                 await self._run_scheduled(scheduled)
             try:
                 await self._on_journal_thread(self._run_exclusive, self.save_snapshots)
@@ -125,7 +147,11 @@ class GroupCommit:
             except StoreError:
                 self._ended.wait(TICK_SECONDS)
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._wake.set)
+                loop.call_soon_threadsafe(self._hear)
+
+    def _hear(self) -> None:
+        self._news = True
+        self._wake.set()
 
     # the queue
 
@@ -143,16 +169,18 @@ class GroupCommit:
         refs: Sequence[int] = (),
         keys: Sequence[tuple[str, str]] = (),
         exclusive: bool = False,
+        bandit: str = "",
     ) -> "asyncio.Future[T]":
         """Queue something to run within a batch; the future has its answer once the batch is durable.
 
-        `refs` are decisions and `keys` pairs of a bandit's name and an event's key that `run` will look up. If the
-        queue is full this raises at once, so that the caller gets its 503 while there is time to try elsewhere.
+        `refs` are decisions and `keys` pairs of a bandit's name and an event's key that `run` will look up; `bandit` is
+        the one that it is about. If the queue is full this raises at once, so that the caller gets its 503 while there
+        is time to try elsewhere.
         """
         self.check_room()
         self.waiting += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(Request(run, future, refs, keys, exclusive))
+        self._queue.append(Request(run, future, refs, keys, exclusive, bandit))
         self._wake.set()
         return future
 
@@ -160,7 +188,7 @@ class GroupCommit:
         """The requests of the next batch, in their order; none if the clock or another process woke the loop."""
         if not self._queue and not self._ended.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS if self.store.shared else TICK_SECONDS):
+                async with asyncio.timeout(min(TICK_SECONDS, max(0.0, self._follow_in()))):
                     await self._wake.wait()
         self._wake.clear()
         requests: list[Request] = []
@@ -172,13 +200,20 @@ class GroupCommit:
                 break
         return requests
 
+    def _follow_in(self) -> float:
+        """Seconds until a shared journal is to be looked at: soon if there are news or events that wait."""
+        if not self.store.shared:
+            return math.inf
+        busy = (self._news or self._unsettled.events) and not self.store_error
+        return self._followed + (FOLLOW_SECONDS if busy else POLL_SECONDS) - time.monotonic()
+
     async def _serve(self, requests: Sequence[Request]) -> None:
         """Run one batch, and answer its requests."""
         self._batch_began, began = self.clock(), time.monotonic()
         answers: Sequence[Any]
         written = self.counts["events"]
         try:
-            answers = await self._commit(requests)
+            answers = await self._commit_in_attempts(requests)
             if self.store_error:
                 # This batch may only have read, and a full disk can be read: `ready` must not come back before a write
                 # has succeeded. If it fails, the answers are dropped: they would say that the store works.
@@ -204,7 +239,8 @@ class GroupCommit:
             self._resolve(requests, [_stopped() for _ in requests])
             raise
         self._batch_began = math.inf
-        self._resolve(requests, answers)
+        self._queue.extendleft(reversed(requests[len(answers) :]))  # those that this batch had no time for
+        self._resolve(requests[: len(answers)], answers)
 
     def _resolve(self, requests: Iterable[Request], answers: Sequence[Any]) -> None:
         """Give every request its answer. On the event loop's thread, which owns the futures."""
@@ -222,25 +258,34 @@ class GroupCommit:
 
     # batches
 
+    async def _commit_in_attempts(self, requests: Sequence[Request]) -> Sequence[Any]:
+        """Commit; again if another process was first with the same event id, and now has it in the journal."""
+        for _ in range(MAX_ATTEMPTS - 1):
+            with suppress(StoreConflictError):
+                return await self._commit(requests)
+        return await self._commit(requests)
+
     async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
         """Run requests in one transaction, fold what it appended, and give the answers.
 
         There are four ways:
-        - no requests: see what other processes have appended;
+        - no requests: see what other processes have appended, and fold what is settled;
         - an exclusive request: all of it on the journal's thread, because it uses the store and may take long;
         - requests that need nothing from a journal of our own: run at once, and one write at the end;
-        - all others: the transaction begins before they run, for looking up, and for folding what others appended.
-          In a shared journal this also holds the lock under which sequence numbers are given out.
+        - all others: the transaction begins before they run, for looking up. In a shared journal it reserves their
+          numbers, and excludes nobody.
 
-        Until `_fold` the state is as it was. So whatever raises before, the requests, the append or the commit, leaves
-        nothing to undo here; the store rolls the transaction back.
+        Until `_take_in` the state is as it was. So whatever raises before, the requests, the append or the commit,
+        leaves nothing to undo here; the store rolls the transaction back.
         """
         if not requests:
-            if self.store.shared:
+            if self._follow_in() <= 0:
                 await self._on_journal_thread(self._catch_up)
             return ()
         if requests[0].exclusive:
             return [await self._on_journal_thread(self._run_exclusive, requests[0].run)]
+        if self.store.shared and any(request.bandit not in self.state.names for request in requests):
+            await self._on_journal_thread(self._catch_up)  # another process may have just made it
         transaction = ExitStack()
         # After a failure too: the commit may have succeeded without our hearing of it, see `_serve`.
         begin_first = self.store.shared or bool(self.store_error) or any(map(self._needs_lookup, requests))
@@ -248,7 +293,7 @@ class GroupCommit:
             if begin_first:
                 batch = await self._on_journal_thread(self._begin, transaction, requests)
             else:
-                batch = Batch(self.state, self.store, self.clock())
+                batch = self._batch(count(self.state.seq + 1))
             answers = await self._run_all(requests, batch)
             if begin_first:
                 await self._on_journal_thread(self._end, transaction, batch.events)
@@ -257,7 +302,7 @@ class GroupCommit:
         except BaseException as error:
             await self._on_journal_thread(transaction.__exit__, type(error), error, error.__traceback__)
             raise
-        self._fold(batch)
+        self._take_in(batch)
         return answers
 
     def _needs_lookup(self, request: Request) -> bool:
@@ -266,10 +311,25 @@ class GroupCommit:
                 return True
         return bool(request.keys)
 
+    def now(self) -> float:
+        """The time of events: that of the journal's clock, if it has one, so that replicas agree."""
+        return self.clock() + self.store.clock_offset
+
+    @property
+    def clock_offset(self) -> float:
+        """Seconds that the time of events is ahead of this machine's clock."""
+        return self.now() - time.time()
+
+    def _batch(self, numbers: Iterable[int]) -> Batch:
+        return Batch(self.state, self.store, self.now(), numbers, self._unsettled.turns, self._unsettled.salt)
+
     def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
-        """Begin a transaction, fold what others appended before it, and look up what requests ask for."""
-        self._fold_others(transaction.enter_context(self.store.batch()))
-        batch = Batch(self.state, self.store, self.clock())
+        """Begin a transaction with numbers for its events, and look up what requests ask for."""
+        transaction.enter_context(self.store.entry())
+        numbers = self.store.reserve(len(requests))
+        if not self.store.shared:
+            self._fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
+        batch = self._batch(numbers)
         names = self.state.names
         keys = [(names[name].id, key) for request in requests for name, key in request.keys if name in names]
         batch.fetch([seq for request in requests for seq in request.refs], keys)
@@ -282,11 +342,17 @@ class GroupCommit:
         transaction.close()
 
     async def _run_all(self, requests: Sequence[Request], batch: Batch) -> list[Any]:
-        """Run requests on the loop's thread, which has what they brought; new ones may come in between slices."""
-        answers, end = [], time.perf_counter() + SLICE_SECONDS
+        """Run requests on the loop's thread, which has what they brought; new ones may come in between slices.
+
+        The answers to the first of them, if there are too many for one batch: its transaction must not take long.
+        """
+        begin = time.perf_counter()
+        answers, end = [], begin + SLICE_SECONDS
         for request in requests:
             answers.append(batch.answer(request.run))
-            if time.perf_counter() > end:
+            if (now := time.perf_counter()) > end:
+                if now - begin > BATCH_SECONDS:
+                    break
                 await asyncio.sleep(0)
                 end = time.perf_counter() + SLICE_SECONDS
         return answers
@@ -294,39 +360,62 @@ class GroupCommit:
     def _run_exclusive(self, run: Callable[[Batch], Any]) -> Any:
         """A batch of one request, from its transaction to its fold, on the journal's thread."""
         with self.store.batch() as last:
-            self._fold_others(last)
-            batch = Batch(self.state, self.store, self.clock())
+            self._fold_upto(last)
+            batch = self._batch(self._reserve_more())
             answer = batch.answer(run)
             if batch.events:
                 self.store.append(batch.events)
-        self._fold(batch)
+        self._take_in(batch)
+        if self.store.shared and batch.events:
+            with suppress(StoreError):  # it is durable; what is away now is told by the next batch
+                self._catch_up(batch.events[-1].seq)
         return answer
 
-    def _fold(self, batch: Batch) -> None:
-        """Take in what a batch has committed."""
+    def _reserve_more(self) -> Iterator[int]:
+        """Numbers for as many events as it takes."""
+        size = 1
+        while True:
+            yield from self.store.reserve(size) if self.store.shared else count(self.state.seq + 1)
+            size = min(2 * size, MAX_RESERVED)
+
+    def _take_in(self, batch: Batch) -> None:
+        """Take in what a batch has committed: at once, or when its place in a shared journal is settled."""
         for act in batch.on_commit:
             act()
-        for event in batch.events:
-            self.state.fold(event, batch.record(event.seq if event.ref is None else event.ref))
+        pairs = [(event, batch.record(event.seq if event.ref is None else event.ref)) for event in batch.events]
+        if self.store.shared:
+            self._unsettled.add(self.state, pairs)
+        else:
+            for event, record in pairs:
+                self.state.fold(event, record)
         self.counts["batches"] += 1
         self.counts["events"] += len(batch.events)
 
-    def _catch_up(self) -> None:
-        """See what others have appended, as it was at one moment."""
-        with self.store.view():
-            self._fold_others(self.store.last())
+    def _catch_up(self, wanted: int = 0) -> None:
+        """Fold what is settled, as it is at one moment; wait a moment for a number that is wanted."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while (upto := self.store.settled()) < wanted and time.monotonic() < end:
+            time.sleep(FOLLOW_SECONDS / 10)
+        self._followed, self._news = time.monotonic(), False
+        if upto > self.state.seq:
+            with self.store.view():
+                self._fold_upto(upto)
 
-    def _fold_others(self, last: int) -> None:
-        """Fold what others have appended up to `last`."""
-        if last > self.state.seq:
-            if not self.state.follow(self.store):
-                self.state = State.load(self.store)
-            self.staleness = max(0.0, self.clock() - self.state.at)
+    def _fold_upto(self, upto: int) -> None:
+        """Fold what the journal has up to a number, which is settled."""
+        if upto <= self.state.seq:
+            return
+        before = self.state.seq
+        if not self.state.follow(self.store, upto, self._unsettled.events):
+            self.state = State.load(self.store, upto=upto)
+        self._unsettled.drop(self.state)
+        if self.state.seq > before:
+            self.staleness = max(0.0, self.now() - self.state.at)
 
     def _check_writable(self) -> None:
         """Write something that changes nothing: raises if the journal can be read and not written."""
         with self.store.batch() as last:
-            self._fold_others(last)
+            self._fold_upto(last)
             self.store.touch()
 
     async def _on_journal_thread(self, run: Callable[..., T], *arguments: Any) -> T:
@@ -359,6 +448,12 @@ class GroupCommit:
     def _snapshots_saved(self) -> None:
         self.state.changed.clear()
         self._snapshot_seq = self.state.seq
+
+
+def _steady_clock(start: float) -> Callable[[], float]:
+    """The time since a start, whatever the machine's clock is set to: no window closes early or late by that."""
+    begin = time.monotonic()
+    return lambda: start + (time.monotonic() - begin)
 
 
 def _unknown() -> Problem:

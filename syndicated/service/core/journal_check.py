@@ -1,17 +1,22 @@
 """Checks of a journal, and what can be saved of a damaged one."""
 
-from collections.abc import Iterator
-from contextlib import closing
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from syndicated._statefile import unpack
 from syndicated.errors import InputError, StateError
 from syndicated.service.core.records import decode
-from syndicated.service.core.state import State
+from syndicated.service.core.state import SERVICE_ID, State, events_upto
 from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, open_store
 
 CHUNK_EVENTS = 1000  # that are read at once
+MAX_RANGES = 5  # that a fault names
+
+Range = tuple[int, int, int]  # the first and the last number, and how many events are missing among them
 
 
 class Repaired(NamedTuple):
@@ -25,8 +30,9 @@ class Repaired(NamedTuple):
 def verify(store: Store) -> list[str]:
     """The faults of a journal, each with the bandit and the sequence number as far as they are known.
 
-    Events have checksums, except those of before there were any; sequence numbers have no gaps but those of pruned
-    events, which the log counts; snapshots have checksums; and a service can start from what there is.
+    Events have checksums, except those of before there were any. None is missing but those that were pruned, which the
+    log counts: sequence numbers have no gaps, or where they may have some, the events up to a snapshot are as many as
+    it counts. Snapshots have checksums; and a service can start from what there is.
     """
     with store.view():
         faults = [fault for _, fault in [*_scan(store), *_snapshots(store)] if fault]
@@ -43,7 +49,7 @@ def repair(address: str, file: Path) -> Repaired:
         raise InputError(f"a repaired journal must go into a new file; {file} exists")
     with closing(open_store(address, read_only=True)) as source, closing(SQLite(file)) as target:
         with target.batch(), source.view():
-            target.set_secret(source.secret)
+            target.set_origin(source.secret, has_gaps=source.has_gaps)
             scanned, snapshots = list(_scan(source)), list(_snapshots(source))
             events = [event for event, _ in scanned if event is not None]
             for start in range(0, len(events), CHUNK_EVENTS):
@@ -56,23 +62,41 @@ def repair(address: str, file: Path) -> Repaired:
 
 def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
     """Every event that can be read, and what is wrong between them."""
-    missing: list[tuple[int, int]] = []
-    expected, pruned, last = 1, 0, store.last()
+    present: list[int] = []
+    pruned, last = 0, store.last()
     for first in range(1, last + 1, CHUNK_EVENTS):
         events, damaged = store.salvage(first, min(first + CHUNK_EVENTS - 1, last))
+        present += sorted([*damaged, *(event.seq for event in events)])
         for seq in damaged:
             yield None, f"event {seq} is damaged"
         for event in events:
-            gap = [seq for seq in range(expected, event.seq) if seq not in damaged]
-            if gap:
-                missing.append((gap[0], gap[-1]))
-            expected = event.seq + 1
             pruned += int(decode(event.body)["count"]) if event.kind == "prune" else 0
             yield event, ""
-    lost = sum(end - start + 1 for start, end in missing) - pruned
+    missing = _uncounted(store, present) if store.has_gaps else _gaps(present)
+    lost = sum(count for _, _, count in missing) - pruned
     if lost > 0:
-        ranges = ", ".join(f"{start} to {end}" for start, end in missing[:5])
+        ranges = ", ".join(f"{start} to {end}" for start, end, _ in missing[:MAX_RANGES])
         yield None, f"{lost} events are missing that were not pruned, among {ranges}"
+
+
+def _gaps(present: Sequence[int]) -> list[Range]:
+    """The ranges of numbers that are not present, and how many there are in each."""
+    pairs = pairwise([0, *present])
+    return [(before + 1, after - 1, after - before - 1) for before, after in pairs if after - before > 1]
+
+
+def _uncounted(store: Store, present: Sequence[int]) -> list[Range]:
+    """The ranges between snapshots that have fewer events than the snapshots count, and how many fewer."""
+    counted = [(0, 0)]
+    for snapshot in reversed(store.snapshots(SERVICE_ID)):
+        with suppress(StateError):  # a damaged one is told of as such
+            counted.append((snapshot.seq, events_upto(snapshot)))
+    found = []
+    for (start, before), (end, after) in pairwise(counted):
+        lacking = after - before - (bisect_right(present, end) - bisect_right(present, start))
+        if lacking > 0:
+            found.append((start + 1, end, lacking))
+    return found
 
 
 def _snapshots(store: Store) -> Iterator[tuple[Snapshot, str]]:

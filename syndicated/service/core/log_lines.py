@@ -1,7 +1,7 @@
 """The log as lines of JSON: how a bandit's events are exported, and how they are imported again."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -174,7 +174,7 @@ def import_lines(batch: Batch, bandit: Bandit, lines: Sequence[LogLine]) -> Impo
         raise Problem(
             409, "not-empty", f"a log can be imported only into a bandit without decisions; {bandit.name} has some"
         )
-    records = _Importer(bandit, batch.state.seq + len(batch.events) + 1, batch.now).read(lines)
+    records = _Importer(bandit, batch.next_number, batch.now).read(lines)
     for event, decided in records:
         batch.append(event)
         if event.kind == "decide":
@@ -185,8 +185,8 @@ def import_lines(batch: Batch, bandit: Bandit, lines: Sequence[LogLine]) -> Impo
 class _Importer:
     """Makes events of a bandit out of lines, and folds them into a copy of it first, to see whether they fit."""
 
-    def __init__(self, bandit: Bandit, first: int, now: float) -> None:
-        self._bandit, self._first, self._now = bandit, first, now
+    def __init__(self, bandit: Bandit, next_number: Callable[[], int], now: float) -> None:
+        self._bandit, self._next_number, self._now = bandit, next_number, now
         self._trial = Bandit.from_snapshot(bandit.snapshot())
         policy = bandit.agent.policy
         self._params = policy.theory(policy.warmup, bandit.agent.tuner.points[0]).keys()
@@ -210,7 +210,9 @@ class _Importer:
         return self._events
 
     def _read(self, line: LogLine, last: int) -> None:
-        seq = self._first + len(self._events)
+        if self._is_left_out(line):
+            return
+        seq = self._next_number()
         own = Event(
             seq,
             self._bandit.id,
@@ -220,8 +222,6 @@ class _Importer:
             subject=line.subject,
         )
         if line.kind == "decide":
-            if line.epoch is None:
-                return
             decided = self._decision(line, self._bandit.epoch if line.epoch == last else 0)
             self._decided[line.seq] = seq, decided
             event = own._replace(body=encode(decided))
@@ -230,8 +230,7 @@ class _Importer:
             event, decided = own._replace(body=encode({"arm": msgspec.convert(line.arm, str)})), None
             self._trial.forget_arm(str(line.arm), seq)
         else:
-            if line.ref not in self._decided:
-                return
+            assert line.ref is not None
             ref, decided = self._decided[line.ref]
             event = own._replace(ref=ref, learn=self._reward(line), body=encode(_body_of(line)))
             self._trial.fold_feedback(event, Record(own, decided))
@@ -240,6 +239,12 @@ class _Importer:
                 raise InputError(f"key must be one that no other event has; got {shorten(line.key)}")
             self._keys.add(line.key)
         self._events.append((event, decided))
+
+    def _is_left_out(self, line: LogLine) -> bool:
+        """Whether a decision was erased, or an event's decision is not in the log."""
+        if line.kind == "decide":
+            return line.epoch is None
+        return line.kind != "forget" and line.ref not in self._decided
 
     def _reward(self, line: LogLine) -> float | None:
         """The reward to learn, which a decision can have once."""

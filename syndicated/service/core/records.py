@@ -114,8 +114,9 @@ class Record:
         self.event, self.about, self._choice = event, list(about), choice
         self.decided = decided or decode_decided(event.body)
 
-    def copy(self) -> "Record":
-        return Record(self.event, self.decided, self.about, self._choice)
+    def copy(self, about: Iterable[Event]) -> "Record":
+        """The same decision, with these events about it."""
+        return Record(self.event, self.decided, about, self._choice)
 
     @property
     def bytes(self) -> int:

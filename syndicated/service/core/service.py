@@ -20,8 +20,8 @@ class Service:
     """A service on a journal. `decisions` and `admin` take requests; what they return is a future of the answer."""
 
     def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
-        self.clock = clock
         self.group_commit = GroupCommit(store, limit=limit, clock=clock)
+        self.clock = self.group_commit.now
         self.decisions = Decisions(self.group_commit)
         self.admin = Admin(self.group_commit)
         self.windows = Windows(self.group_commit)

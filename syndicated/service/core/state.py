@@ -3,6 +3,8 @@
 import hashlib
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
+from heapq import merge
 
 import msgspec
 
@@ -28,6 +30,7 @@ class State:
 
     def __init__(self) -> None:
         self.seq = self.snapped = 0
+        self.events = 0  # of the log up to `seq`, which may be fewer: numbers may be left unused
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
         self.names: dict[str, Bandit] = {}
@@ -38,18 +41,20 @@ class State:
         self._record_bytes = 0
 
     @classmethod
-    def load(cls, store: Store, *, whole: bool = False) -> "State":
-        """The state of a journal: its snapshots and the log after them, or with `whole` all of the log."""
+    def load(cls, store: Store, *, whole: bool = False, upto: int | None = None) -> "State":
+        """The state of a journal: its snapshots and the log after them up to `upto`, or with `whole` all of the log."""
         state = cls()
         newest = [] if whole else store.snapshots()
         damaged = [snapshot for snapshot in newest if not state._take(snapshot)]
         for snapshot in newest:
             if snapshot.bandit == SERVICE_ID:
                 state.seq, state.snapped, state.at = snapshot.seq, snapshot.seq, snapshot.at
+        intact = (snapshot for snapshot in newest if snapshot not in damaged and snapshot.seq == state.seq)
+        state.events = next(map(events_upto, intact), state.seq)
         for snapshot in damaged:
             state._rebuild(store, snapshot)
             state.bandits = dict(sorted(state.bandits.items()))
-        for event, about in store.after(state.seq):
+        for event, about in store.after(state.seq, upto=upto):
             state._fold_stored(event, about)
         return state
 
@@ -67,33 +72,43 @@ class State:
         return True
 
     def _rebuild(self, store: Store, damaged: Snapshot) -> None:
-        """What a damaged snapshot was of, from an older one or none, and the log up to where all snapshots are."""
-        upto, at, of = self.seq, self.at, damaged.bandit
+        """What a damaged snapshot was of, from an older one or none, and the log up to where all snapshots are.
+
+        The log must have as many events as the snapshots count, since a gap may be a number that was never used.
+        """
+        upto, at, events, of = self.seq, self.at, self.events, damaged.bandit
         older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
-        last = 0 if older is None else older.seq
-        for event, about in store.after(last):
-            if event.seq > upto:
-                break
-            if event.seq != last + 1:
-                missing = f"the log before it lacks the events {last + 1} to {event.seq - 1}"
-                raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
-            last = event.seq
+        first, found = (1, 0) if older is None else (older.seq + 1, events_upto(older))
+        for event, about in store.after(first - 1, upto=upto):
+            found += 1
             if of in _concerns(event):
                 self._fold_stored(event, about)
-        self.seq, self.at = upto, at
+        if found < events:
+            missing = f"the log from {first} to {upto} lacks {events - found} events"
+            raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
+        self.seq, self.at, self.events = upto, at, events
         self.changed.add(of)
 
-    def follow(self, store: Store) -> bool:
-        """Fold what the journal has after what is known; false if earlier events were erased or pruned meanwhile.
+    def follow(self, store: Store, upto: int, own: Mapping[int, tuple[Event, Record | None]]) -> bool:
+        """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.
 
-        Then the state must be loaded again: records in memory may hold what was erased, and events to fold may be gone,
-        while the snapshots have all that was learned.
+        False if earlier events were erased or pruned meanwhile. Then the state must be loaded again: records in memory
+        may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
-        for event, about in store.after(self.seq):
-            if event.kind in REWRITING_KINDS:
+        at_hand = [(event, None) for seq, (event, _) in own.items() if seq <= upto]
+        others = store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand])
+        for event, about in merge(at_hand, others, key=lambda pair: pair[0].seq):
+            if event.seq in own:
+                self.fold(event, self._record_of(*own[event.seq]))
+            elif event.kind in REWRITING_KINDS:
                 return False
-            self._fold_stored(event, about)
+            else:
+                self._fold_stored(event, about)
         return True
+
+    def _record_of(self, event: Event, record: Record | None) -> Record | None:
+        """The decision that an event of our own is, or is about: the one in memory, if there is one."""
+        return record if event.ref is None else self.record(event.ref) or record
 
     def _fold_stored(self, event: Event, about: Event | None) -> None:
         """Fold an event as the journal gives it, with the decision that it is about."""
@@ -115,6 +130,7 @@ class State:
         What changes here comes from the event and the record alone: no clock, no draw, nothing of this process.
         """
         self.seq, self.at = event.seq, event.at
+        self.events += 1
         self.changed.add(event.bandit)
         if event.bandit == SERVICE_ID:
             self._fold_admin(event)
@@ -192,10 +208,13 @@ class State:
 
     def snapshots(self, *, every: bool = False) -> list[Snapshot]:
         """Snapshots of the service and of the bandits that changed since the last ones, or of all."""
-        head = {"keys": [[hash_, msgspec.to_builtins(self.keys[key.id])] for hash_, key in self.by_hash.items()]}
-        head["revoked"] = [msgspec.to_builtins(key) for key in self.keys.values() if key.revoked]
+        head = {
+            "events": self.events,
+            "keys": [[hash_, msgspec.to_builtins(self.keys[key.id])] for hash_, key in self.by_hash.items()],
+            "revoked": [msgspec.to_builtins(key) for key in self.keys.values() if key.revoked],
+        }
         wanted = [b for b in self.bandits.values() if every or b.id in self.changed]
-        found = [Snapshot(b.id, self.seq, self.at, b.snapshot()) for b in wanted]
+        found = [Snapshot(b.id, self.seq, self.at, b.snapshot(self.events)) for b in wanted]
         return [Snapshot(SERVICE_ID, self.seq, self.at, pack(head, {})), *found]
 
     def _restore(self, data: bytes) -> None:
@@ -204,6 +223,11 @@ class State:
             self._set_key(msgspec.convert(key, Key), hash_)
         for key in head["revoked"]:
             self._set_key(msgspec.convert(key, Key), "")
+
+
+def events_upto(snapshot: Snapshot) -> int:
+    """How many events the log had at a snapshot; before they were counted every number was used."""
+    return int(unpack(snapshot.state)[0].get("events", snapshot.seq))
 
 
 def _concerns(event: Event) -> set[int]:

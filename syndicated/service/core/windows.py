@@ -44,7 +44,7 @@ class Windows:
 
     def due(self) -> Iterator[Callable[[Batch], None]]:
         """What the clock asks for now."""
-        now, bandits = self._group_commit.clock(), list(self._group_commit.state.bandits.values())
+        now, bandits = self._group_commit.now(), list(self._group_commit.state.bandits.values())
         closing = [bandit.id for bandit in bandits if self._may_close(bandit, now)]
         for start in range(0, len(closing), MAX_BANDITS):
             yield partial(self._close, ids=closing[start : start + MAX_BANDITS])

@@ -95,6 +95,11 @@ class _ServiceCollector:
             "syndicated_folded_sequence", "The sequence number of the last event in the state.", group_commit.state.seq
         )
         yield GaugeMetricFamily(
+            "syndicated_clock_offset_seconds",
+            "How far the time of events is ahead of this machine's clock.",
+            group_commit.clock_offset,
+        )
+        yield GaugeMetricFamily(
             "syndicated_staleness_seconds",
             "How old the last event of another process was when it reached this one.",
             group_commit.staleness,

@@ -1,20 +1,23 @@
 """Damage to a journal: it is found and named, an older snapshot and the log take its place, the rest is saved."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.core_service import Clock, Harness, contents, run
+from support.core_service import ASK, VECTOR, Clock, Harness, contents, run
 
 from syndicated.cli import main
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
-from syndicated.service.core.messages import Arm, KeyRequest
+from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequest, Spec
+from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import DamageError, Event, SQLite
+from syndicated.store import DamageError, Event, SQLite, open_store
 from syndicated.store._seal import COMPRESSED, seal, unseal
+from syndicated.store.backup import backup
 
 Change = Callable[[sqlite3.Connection], object]
 
@@ -79,7 +82,7 @@ def test_expectation_30_a_damaged_snapshot_falls_back_to_an_older_one_and_the_lo
     _change(file, _damage_snapshots("bandit >= 0"))  # all of them: the whole log
     assert _loaded(file) == before
     _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = 5"))
-    with pytest.raises(DamageError, match=r"the snapshot of bandit \d+ at \d+ is damaged, and the log before it lacks"):
+    with pytest.raises(DamageError, match=r"of bandit \d+ at \d+ is damaged, and the log from \d+ to \d+ lacks 1"):
         _loaded(file)
 
 
@@ -116,6 +119,39 @@ def test_expectation_30_a_damaged_event_is_named_and_the_rest_is_saved(
 def test_expectation_30_gaps_are_named(file: Path) -> None:
     _change(file, lambda db: db.execute("DELETE FROM log WHERE seq BETWEEN 4 AND 6"))
     assert _faults(file) == ["3 events are missing that were not pruned, among 4 to 6"]
+
+
+def test_expectation_30_unused_numbers_are_no_damage_and_missing_events_are(
+    database: Callable[[], str], tmp_path: Path
+) -> None:
+    address, file = database(), tmp_path / "copy.db"
+
+    async def fill() -> None:
+        service = Service(open_store(address))
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        for _ in range(2):
+            for value in (0.0, 1.0):
+                id_ = (await service.decisions.decide("b", ASK)).decision_id
+                await service.decisions.decision("b", id_)  # reserves a number, and has no use for it
+                await service.decisions.reward("b", RewardRequest(decision_id=id_, reward=value))
+            await service.admin.save_model("b")
+        await service.stop()
+
+    run(fill())
+    with closing(open_store(address, read_only=True)) as store:
+        assert verify(store) == []
+        last = store.last()
+    assert backup(address, file) == 9 < last
+    before = _loaded(file)
+    assert _faults(file) == []
+    _change(file, _damage_snapshots("bandit != 0 AND seq = (SELECT max(seq) FROM snapshots)"))
+    assert _loaded(file) == before
+    _change(file, lambda db: db.execute(f"DELETE FROM log WHERE seq = {last}"))
+    lost, damaged, no_start = _faults(file)
+    assert re.fullmatch(rf"1 events are missing that were not pruned, among \d+ to {last}", lost)
+    assert "the snapshot of bandit" in damaged
+    assert "lacks 1 events" in no_start
 
 
 def test_expectation_30_what_cannot_be_folded_ends_in_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,10 @@ from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.core.records import encode
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import open_store
+from syndicated.store import Event, open_store
 from syndicated.store._postgres import Postgres
 
 
@@ -27,10 +28,10 @@ def _loaded() -> None:
 def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     after, outside = Postgres.after, 0
 
-    def watch(self: Postgres, *args: Any) -> Any:
+    def watch(self: Postgres, *args: Any, **named: Any) -> Any:
         nonlocal outside
         outside += self._db.info.transaction_status != TransactionStatus.INTRANS
-        return after(self, *args)
+        return after(self, *args, **named)
 
     monkeypatch.setattr(Postgres, "after", watch)
 
@@ -48,7 +49,7 @@ def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatc
     assert outside == 0
 
 
-def test_a_replica_decides_after_what_others_wrote_and_hears_of_it_when_idle(
+def test_a_replica_folds_what_others_wrote_and_hears_of_a_change_when_idle(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("syndicated.service.core.group_commit.POLL_SECONDS", 600.0)
@@ -66,8 +67,9 @@ def test_a_replica_decides_after_what_others_wrote_and_hears_of_it_when_idle(
         for _ in range(3):
             await other.decisions.decide("b", ASK)
         reply = await first.decisions.decide("b", ASK)
-        assert first.decisions.ids.seq(reply.decision_id) == first.state.seq == 5
-        assert (await first.decisions.decision("b", reply.decision_id)).decided.round == 3
+        counts = [await service.read(lambda batch: batch.state.bandit("b").history.count) for service in (first, other)]
+        assert counts == [4, 4]
+        assert (await other.decisions.decision("b", reply.decision_id)).event.seq == other.state.seq
         await asyncio.gather(first.stop(), other.stop())
 
     run(test(database()))
@@ -151,5 +153,70 @@ def test_replicas_agree_to_the_bit_about_named_arms_and_their_models(database: C
         whole = open_store(address)
         assert contents(State.load(whole, whole=True)) == contents(replicas[0].state)
         whole.close()
+
+    run(test())
+
+
+def test_replicas_decide_at_the_same_time_with_draws_of_their_own_and_fold_in_one_order(
+    database: Callable[[], str],
+) -> None:
+    """Also while another process has begun to write and does not end."""
+
+    async def test() -> None:
+        address = database()
+        replicas = [Service(open_store(address)) for _ in range(2)]
+        for service in replicas:
+            service.start()
+        await replicas[0].admin.create("", Create(name="b", spec=Spec(features=VECTOR, mode="off", fallback="uniform")))
+        waits = open_store(address)
+        with waits.entry():
+            (number,) = waits.reserve(1)
+            asked = [service.decisions.decide("b", ASK) for _ in range(32) for service in replicas]
+            replies = await asyncio.gather(*asked)
+            again = await replicas[0].decisions.decide("b", ASK)
+            assert replicas[0].state.seq < number < replicas[0].decisions.ids.seq(again.decision_id)
+            waits.append([Event(number, 0, "note", 0.0, body=encode({}))])
+        waits.close()
+        arms = [[reply.arm for reply in replies[k::2]] for k in range(2)]
+        assert arms[0] != arms[1]
+        for service in replicas:
+            assert await service.read(lambda batch: batch.state.bandit("b").history.count) == 65
+        assert contents(replicas[0].state) == contents(replicas[1].state)
+        for service in replicas:
+            await service.stop()
+        whole = open_store(address)
+        assert contents(State.load(whole, whole=True)) == contents(replicas[0].state)
+        whole.close()
+
+    run(test())
+
+
+def test_two_replicas_that_get_the_same_request_at_once_give_one_answer(database: Callable[[], str]) -> None:
+    async def test() -> None:
+        address = database()
+        replicas = [Service(open_store(address)) for _ in range(2)]
+        for service in replicas:
+            service.start()
+        await replicas[0].admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        for k in range(8):
+            asked = DecideRequest(arms=list(ARMS), event_id=f"e{k}")
+            one, other = await asyncio.gather(*(service.decisions.decide("b", asked) for service in replicas))
+            assert one.decision_id == other.decision_id
+            rewards = [RewardRequest(decision_id=one.decision_id, reward=float(value)) for value in (0, 1)]
+            told = await asyncio.gather(
+                *(service.decisions.reward("b", each) for service, each in zip(replicas, rewards, strict=True)),
+                return_exceptions=True,
+            )
+            assert sorted(type(answer).__name__ for answer in told) == ["Problem", "RewardReply"]
+        asked = DecideRequest(arms=list(ARMS), event_id="by key")
+        await replicas[0].decisions.decide("b", asked)
+        by_key = RewardRequest(event_id="by key", reward=1.0)
+        both = await asyncio.gather(*(service.decisions.reward("b", by_key) for service in replicas))
+        assert sorted(answer.outcome for answer in both) == ["learned", "repeated"]
+        learned = [await service.read(lambda batch: batch.state.bandit("b").history.learned) for service in replicas]
+        assert learned == [9, 9]
+        assert contents(replicas[0].state) == contents(replicas[1].state)
+        for service in replicas:
+            await service.stop()
 
     run(test())

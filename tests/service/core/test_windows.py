@@ -1,6 +1,8 @@
 """Reward windows: late rewards, default rewards, several rewards, and closing them page by page."""
 
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ from support.core_service import Harness, PlayCore, refused
 
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.problems import Problem
-from syndicated.store import StoreError
+from syndicated.service.core.service import Service
+from syndicated.store import SQLite, StoreError
 
 
 def test_expectation_04_late_rewards_are_logged_and_counted_and_not_learned(play_core: PlayCore) -> None:
@@ -95,7 +98,8 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
 
     async def test(harness: Harness) -> None:
         await harness.wait_for_rewards(6)
-        store, batch = harness.service.group_commit.store, harness.service.group_commit.store.batch
+        store = harness.service.group_commit.store
+        batch, entry = store.batch, store.entry
         pages, decisions = 0, store.decisions
 
         def fail() -> Any:
@@ -105,7 +109,7 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
             nonlocal pages
             pages += 1
             if pages == 2:
-                store.batch = fail  # type: ignore[method-assign]
+                store.batch = store.entry = fail  # type: ignore[method-assign]
             return decisions(*args)
 
         store.decisions = count  # type: ignore[method-assign,assignment]
@@ -115,7 +119,7 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
                 await harness.service.read(lambda batch: None)
         with refused(503, "unavailable"):
             await harness.decide()
-        store.batch, store.decisions = batch, decisions  # type: ignore[method-assign]
+        store.batch, store.entry, store.decisions = batch, entry, decisions  # type: ignore[method-assign]
         await harness.pass_time(2.0)
         assert harness.learned == 6
 
@@ -264,3 +268,12 @@ def test_a_bandit_of_which_nothing_is_due_costs_nothing(play_core: PlayCore) -> 
         assert len(list(windows.due())) == 2
 
     play_core(test)
+
+
+def test_a_clock_that_is_set_back_moves_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = Service(SQLite(tmp_path / "journal.db")).group_commit
+    before = commit.now()
+    monkeypatch.setattr(time, "time", lambda: before - 3600)
+    assert commit.now() >= before
+    assert commit.clock_offset >= 3600
+    commit.store.close()

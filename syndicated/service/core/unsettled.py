@@ -1,0 +1,37 @@
+"""What a process has written to a shared journal and cannot fold yet, because its place is not settled."""
+
+from collections.abc import Iterable
+
+from syndicated.service.core.bandit import Turn
+from syndicated.service.core.records import Record
+from syndicated.service.core.state import State
+from syndicated.store import Event
+
+
+class Unsettled:
+    """Durable events of this process that wait to be folded, and where the next decisions stand after them."""
+
+    def __init__(self, salt: int) -> None:
+        self.salt = salt
+        self.events: dict[int, tuple[Event, Record | None]] = {}  # by number, with the decision of each
+        self.turns: dict[int, Turn] = {}  # by bandit
+
+    def add(self, state: State, events: Iterable[tuple[Event, Record | None]]) -> None:
+        """Keep events that were just committed."""
+        for event, record in events:
+            self.events[event.seq] = event, record
+            self._count(state, event, record)
+
+    def drop(self, state: State) -> None:
+        """Forget what the state now has."""
+        self.events = {seq: kept for seq, kept in self.events.items() if seq > state.seq}
+        self.turns.clear()
+        for event, record in self.events.values():
+            self._count(state, event, record)
+
+    def _count(self, state: State, event: Event, record: Record | None) -> None:
+        """A decision that has yet to be folded counts: no draw is made twice."""
+        bandit = state.bandits.get(event.bandit)
+        if event.kind == "decide" and record is not None and bandit and record.decided.epoch == bandit.epoch:
+            turn = self.turns.get(bandit.id) or bandit.turn(self.salt)
+            self.turns[bandit.id] = turn.after(record)
