@@ -1,4 +1,4 @@
-"""`syndicated serve`: the whole service in one process."""
+"""`syndicated serve`: the whole service in one process, or in several on one port."""
 
 import argparse
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from syndicated._compiled import load_all
 from syndicated._extras import extra
 from syndicated._validation import check_count, check_number
 from syndicated.errors import InputError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 PREFIX = "SYNDICATED_"
 ADMIN_KEY = PREFIX + "ADMIN_KEY"
+BACKLOG = 2048  # connections that may wait to be accepted
 MIN_KEY_LENGTH = 24  # of an admin key that the operator chose
 
 
@@ -31,6 +33,8 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
     _add_option(serve, "--store", None, store, metavar="ADDRESS")
     _add_option(serve, "--host", "127.0.0.1", "address to listen on (default 127.0.0.1: this machine only)")
     _add_option(serve, "--port", "8000", "port to listen on, 0 for any free one (default 8000)", type=int)
+    workers = "replicas to start on this machine, with a journal in PostgreSQL (default 1)"
+    _add_option(serve, "--workers", "1", workers, type=int)
     _add_option(serve, "--rate", "0", "requests per second that a key may send (default 0: no limit)", type=float)
     _add_option(serve, "--body-limit", str(16 * 2**20), "largest body in bytes (default 16 MiB)", type=int)
     _add_option(serve, "--queue", "1024", "requests that may wait (default 1024)", type=int)
@@ -49,6 +53,7 @@ def run(options: argparse.Namespace) -> None:
         from syndicated.service import Limits, create_app
         from syndicated.service.http import logs, server
         from syndicated.service.http.auth import ensure_admin_key
+        from syndicated.service.http.workers import Worker, become_worker
 
     if options.log_level not in logs.LEVELS:
         raise InputError(f"--log-level must be one of {', '.join(logs.LEVELS)}; got {options.log_level!r}")
@@ -61,13 +66,25 @@ def run(options: argparse.Namespace) -> None:
     _check_admin_key(admin_key)
     logs.set_up(options.log_level)
     address = options.store or str(default_store())
+    count = _check_workers(options.workers, address)
 
     async def announce(service: "Service") -> None:
-        secret = await ensure_admin_key(service, ADMIN_KEY, admin_key)
-        _print_addresses(listening, address, secret)
+        secret = await ensure_admin_key(service, ADMIN_KEY, admin_key) if worker.first else None
+        listening.listen(BACKLOG)
+        if worker.first:
+            _print_addresses(listening, address, secret)
+        worker.ready()
 
-    with _listen(options.host, options.port) as listening, closing(open_store(address)) as store:
-        server.run(create_app(store, limits, on_start=announce), listening)
+    with _bind(options.host, options.port, shared=count > 1) as bound:
+        worker, listening = Worker(True, lambda: None), bound
+        if count == 1:
+            bound.listen(BACKLOG)  # who comes early waits
+        else:
+            load_all()  # or every worker would load the kernels for itself
+            worker = become_worker(count)
+            listening = _bind(options.host, bound.getsockname()[1], shared=True)
+        with closing(open_store(address)) as store:
+            server.run(create_app(store, limits, on_start=announce), listening)
 
 
 def default_store() -> Path:
@@ -77,15 +94,28 @@ def default_store() -> Path:
     return platformdirs.user_data_path("syndicated") / "syndicated.db"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _check_workers(count: int, address: str) -> int:
+    if check_count("--workers", count) > 1 and not address.startswith("postgres"):
+        raise InputError(f"--workers must be 1 with a journal in a file, which has one owner; got {count}")
+    return count
+
+
+def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
+    """A socket that does not listen yet; if it is shared, others may be bound to the same port."""
     if not 0 <= port < 2**16:
         raise InputError(f"--port must be between 0 and {2**16 - 1}; got {port}")
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    if bound.family == socket.AF_INET6:
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
+        bound.bind((host, port))
     except OSError as error:
+        bound.close()
         raise InputError(f"--host and --port must be free to listen on; {host}:{port}: {error.strerror}") from None
+    return bound
 
 
 def _check_admin_key(key: str | None) -> None:

@@ -370,6 +370,41 @@ def test_a_replica_that_is_stopped_stops_no_other(processes: ServiceProcesses, d
     run(test)
 
 
+def test_workers_share_a_port_and_another_takes_the_place_of_one_that_is_killed(
+    processes: ServiceProcesses, database: Callable[[], str]
+) -> None:
+    async def test() -> None:
+        address, port = database(), free_port()
+        supervisor = psutil.Process(await processes.start(address, port, "--workers", "2"))
+        callers = Callers([port])
+        await callers.create()
+        async with callers.calling(6):
+            await callers.until(30)
+            killed, _ = await _workers(supervisor)
+            killed.kill()
+            await callers.until(30)
+            both = await _workers(supervisor, without=killed)
+            await callers.until(30)
+        processes.kill(supervisor.pid, signal.SIGTERM)
+        assert not any(worker.is_running() for worker in both)
+        check(address, callers)
+        supervisor = psutil.Process(await processes.start(address, port, "--workers", "2"))
+        both = await _workers(supervisor)
+        processes.kill(supervisor.pid)
+        psutil.wait_procs(both, timeout=HANG_SECONDS)  # nobody is left behind
+
+    run(test)
+
+
+async def _workers(supervisor: psutil.Process, without: psutil.Process | None = None) -> list[psutil.Process]:
+    """The two workers of a service, when there are two."""
+    while True:
+        found = [worker for worker in supervisor.children() if worker != without]
+        if len(found) == 2:
+            return found
+        await asyncio.sleep(0.01)
+
+
 def test_a_full_disk_is_refused_and_loses_nothing(processes: ServiceProcesses, tmp_path: Path) -> None:
     async def test() -> None:
         address = str(tmp_path / "journal.db")

@@ -90,6 +90,8 @@ BAD_FLAGS = {
     ("--body-limit", "0"): "--body-limit must be a whole number of at least 1",
     ("--queue", "0"): "--queue must be a whole number of at least 1",
     ("--host", "256.0.0.1"): "--host and --port must be free to listen on",
+    ("--workers", "0"): "--workers must be a whole number of at least 1",
+    ("--workers", "2"): "--workers must be 1 with a journal in a file, which has one owner; got 2",
     ("--store", "mysql://here"): "a journal must be a file or an address of sqlite, postgresql",
 }
 
