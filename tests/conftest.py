@@ -1,6 +1,7 @@
 """What tests of several rooms share: a real PostgreSQL, and a service that is called without a network."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from support.postgres import Server
+
+# NumPy is not imported yet. Small matrices gain nothing by threads, which in several processes fight for the cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Hypothesis draws the same examples in every run, and the clock fails none of them: a busy machine draws slowly.
 settings.register_profile(

@@ -22,6 +22,7 @@ from syndicated.experiments._experiment import Task
 from syndicated.experiments._run import AnyTask, Curve, Executor, ExecutorOf, Outcome, run_task
 
 SCHEDULER_TIMEOUT = 10  # seconds
+ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 # Dask's own cluster gives a lost worker up for good after 15 s, while its nanny still starts it anew: on a busy machine
 # that takes longer, and a run without workers would wait forever.
@@ -46,13 +47,29 @@ def _on_processes(
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_start_worker)
     try:
-        futures = {pool.submit(work, task): task for task in tasks}
+        with _one_blas_thread():
+            futures = {pool.submit(work, task): task for task in tasks}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:
         raise TaskError("a worker process was killed") from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Processes that are started meanwhile have one thread for linear algebra, unless the environment says otherwise.
+
+    By default each would have as many as there are cores, and they would fight for them.
+    """
+    added = {name: value for name, value in ONE_BLAS_THREAD.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _start_worker() -> None:

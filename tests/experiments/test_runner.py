@@ -1,6 +1,7 @@
 """The simulation of one task, and the runner: paired, restartable, and no failure is swallowed."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from syndicated import Agent, LinUCB, Space, TaskError, TwoLayer
 from syndicated.environments import Linear
 from syndicated.experiments import Task, collect, processes
 from syndicated.experiments import _run as runner
+from syndicated.experiments._executors import processes_for
 
 # A program that ends itself with kill -9 once three tasks are done.
 SUICIDE = """
@@ -163,3 +165,15 @@ def test_a_killed_worker_is_reported_not_swallowed(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "a worker process was killed" in ended.stderr
     assert "0 of 9 tasks are done" in ended.stderr
+
+
+@pytest.mark.parametrize(("given", "seen"), [(None, "1"), ("3", "3")])
+def test_processes_have_one_thread_for_linear_algebra_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, seen: str
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    if given is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+    found = dict(processes_for(os.getenv, 2)(["OPENBLAS_NUM_THREADS", "PATH"]))  # type: ignore[type-var]
+    assert found == {"OPENBLAS_NUM_THREADS": seen, "PATH": os.environ["PATH"]}
+    assert os.getenv("OPENBLAS_NUM_THREADS") == given
