@@ -32,6 +32,8 @@ class RidgePolicy(Policy):
 
         alpha(t) = sigma sqrt(d log((1 + t L²/lam) / delta)) + S sqrt(lam)      (equation 3 of the paper)
 
+    `alpha_multiple` m stands for alpha = m alpha(t): candidates of at least 1 are what Theorem 1(2) asks for.
+
     In natural units the policy estimates what theory would have to be told. `boldness` c stands for alpha = c s: c
     standard errors, with s the noise that the model's errors show. Points that say nothing else have one model in the
     data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
@@ -49,7 +51,7 @@ class RidgePolicy(Policy):
         "intercept": (0.0, 1.0),
         "memory": (0.01, 1.0),
     }
-    natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
+    natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",), "alpha_multiple": ("alpha", "boldness")}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
     factored: ClassVar[bool] = False
     _scaled: ClassVar[bool] = True
@@ -72,10 +74,11 @@ class RidgePolicy(Policy):
         if "boldness" in given:
             return self.estimate(given)
         params = {"lam": 1.0, "intercept": float(self.intercept), "memory": 1.0, **given}
+        multiple = params.pop("alpha_multiple", 1.0)
         if "alpha" not in params:
             lam, size = params["lam"], self.dim + params["intercept"]
             log = math.log((1 + t * self.L**2 / lam) / self.delta)
-            params["alpha"] = self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam)
+            params["alpha"] = multiple * (self.sigma * math.sqrt(size * log) + self.S * math.sqrt(lam))
         return params
 
     def theory_ignores_round(self, given: Params) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from syndicated import SGDTS, UCBGLM, Agent, LinTS, LinUCB, Theory
+from syndicated import SGDTS, UCBGLM, Agent, InputError, LinTS, LinUCB, Theory
 from syndicated._models.ridge import REFRESH_ROUNDS
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import RidgePolicy
@@ -268,3 +268,19 @@ def test_ucb_glm_scores_in_the_models_linear_space_and_predicts_rewards() -> Non
         greedy = policy.scores(arms, [{"alpha": 0.0, "lam": lam}], UNUSED)[0]
         expected = [1 / (1 + math.exp(-score)) for score in greedy]
         np.testing.assert_allclose(policy.predict(arms, {"lam": lam}), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS, UCBGLM])
+def test_candidates_may_be_multiples_of_the_theoretical_alpha(make: type[RidgePolicy]) -> None:
+    policy = make(dim=5)
+    for t in (0, 9_999):
+        alpha = policy.theory(t, {"lam": 0.1})["alpha"]
+        assert policy.theory(t, {"lam": 0.1, "alpha_multiple": 3.0}) == policy.theory(
+            t, {"lam": 0.1, "alpha": 3 * alpha}
+        )
+    assert not policy.theory_ignores_round({"alpha_multiple": 3.0})
+    agent = Agent(policy, Theory(), seed=1)
+    agent.policy.check({"alpha_multiple": 1.0, "lam": 1.0})
+    for given in ({"alpha": 1.0}, {"boldness": 1.0}):
+        with pytest.raises(InputError, match="alpha_multiple stands for"):
+            agent.policy.check({"alpha_multiple": 1.0, **given})

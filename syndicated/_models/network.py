@@ -1,0 +1,123 @@
+"""A network with one output, its gradients, and its training, as NeuralUCB has them.
+
+    f(x) = sqrt(m) W_L relu(W_(L-1) ... relu(W_1 u)),   u = (x, x)/sqrt(2)
+
+W_1 to W_(L-1) start as two equal blocks with entries N(0, 4/m), and W_L as (w, -w) with entries N(0, 2/m), so that f is
+0 at first. m is even: `width` is that of a block. Training minimises
+
+    ½ Σ (f(x) - y)² + (m lam/2) |W - W_start|²
+
+by `steps` steps of gradient descent from the start. `eta` is in units of one over the largest curvature that the start
+shows, Σ |grad f|² + m lam; a step that would raise the loss is halved instead, and so are all after it.
+"""
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from syndicated.streams import WEIGHTS, Stream
+from syndicated.types import Array
+
+RETRAIN_GROWTH = 1.3  # of the count of observations, until the network is trained again
+
+
+class Settings(NamedTuple):
+    """What a network is trained with."""
+
+    lam: float
+    eta: float
+    steps: int
+    width: int
+    depth: int
+
+    @property
+    def units(self) -> int:
+        """m."""
+        return 2 * self.width
+
+    def shapes(self, size: int) -> list[tuple[int, int]]:
+        """The shape of every layer."""
+        ends = [2 * size, *[self.units] * (self.depth - 1), 1]
+        return [(after, before) for before, after in pairwise(ends)]
+
+    def start(self, size: int) -> Array:
+        """The first weights, one layer after the other; the same for everyone."""
+        parts, m = [], self.units
+        for layer, (after, before) in enumerate(self.shapes(size)):
+            last = layer == self.depth - 1
+            half = Stream(0, WEIGHTS, layer).normals((1 if last else after // 2) * (before // 2))
+            block = half.reshape(-1, before // 2)
+            zero = np.zeros_like(block)
+            W = np.hstack([block, -block]) if last else np.block([[block, zero], [zero, block]])
+            parts.append((math.sqrt((2 if last else 4) / m) * W).ravel())
+        return np.concatenate(parts)
+
+
+class Network:
+    """A network that follows the data: it is trained at times that grow by `RETRAIN_GROWTH`.
+
+    `Z` is the diagonal of lam I + Σ g g'/m, with g the gradient at each observation before it was learned.
+    """
+
+    def __init__(self, settings: Settings, size: int) -> None:
+        self.settings, self.size = settings, size
+        self.first = settings.start(size)
+        self.weights, self.Z, self.level = self.first, np.full(len(self.first), settings.lam), 0.0
+        self.count, self.due = 0, 1
+
+    def follow(self, X: Array, y: Array) -> None:
+        """Learn what the data have more than what was learned."""
+        while self.count < len(y):
+            _, g = self.evaluate(X[self.count : self.count + 1])
+            self.Z = self.Z + g[0] ** 2 / self.settings.units
+            self.count += 1
+            if self.count == self.due:
+                self.train(X[: self.count], y[: self.count])
+                self.due = max(self.count + 1, math.ceil(RETRAIN_GROWTH * self.count))
+
+    def evaluate(self, X: Array) -> tuple[Array, Array]:
+        """f of every row, and its gradient."""
+        return evaluate(self._layers(self.weights), X)
+
+    def squares(self, g: Array) -> Array:
+        """g'Z⁻¹g/m of every row."""
+        return np.asarray((g**2 / self.Z).sum(axis=1) / self.settings.units)
+
+    def train(self, X: Array, y: Array) -> None:
+        self.level, penalty = float(y.mean()), self.settings.units * self.settings.lam
+        weights, target = self.first, y - self.level
+        f, g = evaluate(self._layers(weights), X)
+        step = self.settings.eta / (float((g**2).sum()) + penalty)
+        loss = 0.5 * float(((f - target) ** 2).sum())
+        for _ in range(self.settings.steps):
+            moved = weights - step * ((f - target) @ g + penalty * (weights - self.first))
+            f_then, g_then = evaluate(self._layers(moved), X)
+            lower = 0.5 * float(((f_then - target) ** 2).sum() + penalty * ((moved - self.first) ** 2).sum())
+            if lower <= loss:
+                weights, f, g, loss = moved, f_then, g_then, lower
+            else:
+                step /= 2
+        self.weights = weights
+
+    def _layers(self, weights: Array) -> list[Array]:
+        layers, begun = [], 0
+        for after, before in self.settings.shapes(self.size):
+            layers.append(weights[begun : begun + after * before].reshape(after, before))
+            begun += after * before
+        return layers
+
+
+def evaluate(layers: list[Array], X: Array) -> tuple[Array, Array]:
+    """f of every row, and its gradient by all weights, layer after layer."""
+    root = math.sqrt(layers[0].shape[0]) if len(layers) > 1 else 1.0
+    inputs = [np.hstack([X, X]) / math.sqrt(2)]
+    for W in layers[:-1]:
+        inputs.append(np.maximum(inputs[-1] @ W.T, 0.0))
+    f = root * (inputs[-1] @ layers[-1][0])
+    back, gradients = np.full((len(X), 1), root), []
+    for W, before in zip(reversed(layers), reversed(inputs), strict=True):
+        gradients.append((back[:, :, None] * before[:, None, :]).reshape(len(X), -1))
+        back = (back @ W) * (before > 0)
+    return f, np.hstack(gradients[::-1])
