@@ -59,7 +59,7 @@ class GaussianProcess(Learner):
         X, y = self.kept
         level = float(y.mean()) if len(y) else 0.0
         factor = np.asarray(np.linalg.cholesky(kernel(X, X, lengthscale) + lam * np.eye(len(X))), dtype=np.float64)
-        weights = np.asarray(np.linalg.solve(factor.T, np.linalg.solve(factor, y - level)), dtype=np.float64)
+        weights = _solve(factor, _solve(factor, y - level), transposed=True)
         return Posterior(factor, weights, level, lam, lengthscale)
 
     def amplitude(self, posterior: Posterior) -> float:
@@ -72,7 +72,7 @@ class GaussianProcess(Learner):
         """The means of rows, from the level, and u with covariance k(x, x') - u'u."""
         X, _ = self.kept
         across = kernel(X, rows, posterior.lengthscale)
-        return posterior.weights @ across, np.asarray(np.linalg.solve(posterior.factor, across), dtype=np.float64)
+        return posterior.weights @ across, _solve(posterior.factor, across)
 
 
 def kernel(X: Array, Z: Array, lengthscale: float) -> Array:
@@ -80,3 +80,13 @@ def kernel(X: Array, Z: Array, lengthscale: float) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # features that are not finite are the agent's to refuse
         squares = ((X[:, None, :] - Z[None, :, :]) ** 2).sum(axis=2)
         return np.asarray(np.exp(-squares / (2 * lengthscale**2)))
+
+
+def _solve(factor: Array, right: Array, transposed: bool = False) -> Array:
+    """C⁻¹ right, or C'⁻¹ right, for a C that is lower triangular."""
+    from scipy.linalg import solve_triangular
+
+    found = (
+        solve_triangular(factor, right, trans=int(transposed), lower=True, check_finite=False) if right.size else right
+    )
+    return np.asarray(found, dtype=np.float64)

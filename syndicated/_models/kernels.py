@@ -13,6 +13,7 @@ from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
 TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by rounding
+NO_DRAWS: Array = np.empty(0)
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
 
 

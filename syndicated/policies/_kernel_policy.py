@@ -1,7 +1,7 @@
 """What the policies on a Gaussian process share."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -100,7 +100,7 @@ class KernelPolicy(Policy):
             self._posteriors[key] = self.model.posterior(*key)
         return self._posteriors[key]
 
-    def _unsorted(self, rows: Sequence[Array], order: npt.NDArray[np.int64]) -> Array:
-        out = np.empty((len(rows), len(order)))
-        out[:, order] = np.stack(rows)
+    def _unsorted(self, scores: Array, order: npt.NDArray[np.int64]) -> Array:
+        out = np.empty_like(scores)
+        out[:, order] = scores
         return out

@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._models.kernels import break_ties, dot, standard_columns, take, ucb_scores, ucb_scores_by_number
+from syndicated._models.kernels import (
+    NO_DRAWS,
+    break_ties,
+    dot,
+    standard_columns,
+    take,
+    ucb_scores,
+    ucb_scores_by_number,
+)
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated._validation import MAX_MAGNITUDE, check_number
@@ -19,7 +27,6 @@ from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
-NO_DRAWS: Array = np.empty(0)
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
 

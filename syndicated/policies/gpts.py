@@ -37,7 +37,7 @@ class GPTS(KernelPolicy):
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         rows, order = self._sorted(arms)
         z = rng.normals(len(rows))
-        return self._unsorted([self._drawn(rows, point, z) for point in points], order)
+        return self._unsorted(np.stack([self._drawn(rows, point, z) for point in points]), order)
 
     def _drawn(self, rows: Array, point: Params, z: Array) -> Array:
         means, u = self.model.beliefs(rows, self._posterior(point))

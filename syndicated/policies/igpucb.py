@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._models.kernels import NO_DRAWS, break_ties
 from syndicated.policies._kernel_policy import KernelPolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -34,7 +35,10 @@ class IGPUCB(KernelPolicy):
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         rows, order = self._sorted(arms)
-        return self._unsorted([self._optimistic(rows, point) for point in points], order)
+        scores = np.stack([self._optimistic(rows, point) for point in points])
+        if break_ties(scores, NO_DRAWS):  # before the first reward all arms are equal
+            break_ties(scores, rng.uniforms(len(rows)))
+        return self._unsorted(scores, order)
 
     def _optimistic(self, rows: Array, point: Params) -> Array:
         means, u = self.model.beliefs(rows, self._posterior(point))
