@@ -1,4 +1,4 @@
-"""Laplace-TS whose update is gradient descent: the step size is a hyper-parameter.
+"""GradientLaplaceTS: Laplace-TS whose update is gradient descent, with the step size as a hyper-parameter.
 
     as Laplace-TS, but w = m, then up to `steps` times w -= eta [q (w - m) + x (sigmoid(x'w) - r)]
 

@@ -2,6 +2,9 @@
 
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ x_a),   theta = V⁻¹ Σ x r,   V = lam I + Σ x x'
 
+Needs nothing: with nothing given, alpha is in units of the noise that the errors show. A round costs O(K d²), less with
+a catalogue. With the theoretical alpha its regret is O~(d sqrt(T)).
+
 Li et al., *A contextual-bandit approach to personalized news article recommendation*, WWW 2010;
 Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, NeurIPS 2011.
 """

@@ -7,7 +7,8 @@
 
 Π projects onto the ball of radius 2 around theta_0. The step of a finished epoch waits for the next choice: its
 eta0 is the one whose arms it changes, so every candidate's arms are known before one is chosen, and scoring stays
-pure. The first step, after the random rounds, has gradient zero.
+pure. The first step, after the random rounds, has gradient zero. Needs rewards from 0 to 1, and contexts that vary
+enough by themselves, which its bound, O~(d sqrt(T)), rests on; a round costs O(K d).
 
 Ding, Hsieh and Sharpnack, *An efficient algorithm for generalized linear bandit: online stochastic gradient
 descent and Thompson sampling*, AISTATS 2021.

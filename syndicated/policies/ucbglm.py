@@ -3,7 +3,8 @@
     theta = argmin Σ [b(x'theta) - r x'theta] + (ridge/2) |theta|²;   V = lam I + Σ x x'
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ x_a)
 
-The fit is exact at every round. The scores are in the model's linear space, as in the paper.
+The fit is exact at every round, which costs O(t d²): `ArmUCB` is logistic at a cost that does not grow. The scores are
+in the model's linear space, as in the paper. Needs the link; its regret is O~(d sqrt(T)) with the theoretical alpha.
 
 Li, Lu and Zhou, *Provably optimal algorithms for generalized linear contextual bandits*, ICML 2017.
 """
