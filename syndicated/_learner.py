@@ -17,6 +17,12 @@ def within(numbers: npt.NDArray[Any], end: int) -> bool:
     return bool(np.all((numbers >= 0) & (numbers < end)))
 
 
+def _part(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays of the learner of this name, by their names in it."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+
 class Parameters:
     """scikit-learn's contract for what has parameters: `get_params`, `set_params`, and so `sklearn.base.clone`."""
 
@@ -78,8 +84,7 @@ class Learner(Parameters):
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         for name, value in self._history().items():
             if isinstance(value, Learner):
-                inner = {key.removeprefix(f"{name}."): array for key, array in arrays.items()}
-                value.restore(inner)
+                value.restore(_part(arrays, name))
             else:
                 array = arrays[name]
                 setattr(self, name, array.item() if array.ndim == 0 else array.copy())
@@ -95,7 +100,7 @@ class Learner(Parameters):
         """
         for name, value in self._history().items():
             if isinstance(value, Learner):
-                inner = value.invalid_array({key.removeprefix(f"{name}."): array for key, array in arrays.items()})
+                inner = value.invalid_array(_part(arrays, name))
                 if inner is not None:
                     return f"{name}.{inner}"
                 continue

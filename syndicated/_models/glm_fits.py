@@ -49,6 +49,10 @@ class GLMFits(Learner):
         for lam, row in self._rows.items():
             self._fit(self.thetas[row], lam)
 
+    def rescale(self, factors: Array) -> None:
+        """Multiply every column of the data, and divide the fits, which the next one starts from."""
+        self.X, self.thetas = self.X * factors, self.thetas / factors
+
     def theta(self, lam: float) -> Array:
         """The fit under this penalty, kept or computed."""
         if lam in self._rows:

@@ -162,6 +162,12 @@ class Ridge(Learner):
             self.stack, self.thetas, self.squared = self._build(self.priors)
             self._selected.clear()
 
+    def rescale(self, factors: Array) -> None:
+        """Bring the statistics into new units, in which each column is so many times what it was."""
+        self.G, self.b = self.G * np.outer(factors, factors), self.b * factors
+        self.stack, self.thetas, self.squared = self._build(self.priors)
+        self._selected.clear()
+
     def _build(self, priors: Sequence[Prior]) -> tuple[Array, Array, Array]:
         unknown = {prior.memory for prior in priors} - set(self._memories)
         if unknown:

@@ -19,12 +19,14 @@ from syndicated.checks._common import (
 )
 from syndicated.errors import InputError
 from syndicated.policies import Policy
+from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
 from syndicated.tuners import Fixed
 from syndicated.types import Arms, Array, Params
 
 MakePolicy = Callable[..., Policy]
+NOISE_LEVEL = 0.25  # of rewards that are real numbers
 
 
 def _arms(t: int, K: int) -> Array:
@@ -202,8 +204,8 @@ def unknown_hyper_parameters_are_refused(make: MakePolicy) -> None:
 
 def intercept_is_a_constant_feature(make: MakePolicy) -> None:
     policy, wide, X = make(dim=DIM, intercept=True), make(dim=DIM + 1, intercept=False), _arms(7, 6)
-    if policy.scale_free:
-        return  # a constant feature tells it nothing
+    if isinstance(policy, ArmPolicy):
+        return  # its models are centred: a constant feature tells them nothing
     _teach(policy)
     _teach(wide, constant=True)
     with_ones, point, reason = np.hstack([X, np.ones((6, 1))]), _points(policy)[0], "an intercept is a last feature 1"
@@ -211,14 +213,36 @@ def intercept_is_a_constant_feature(make: MakePolicy) -> None:
     assert_allclose(policy.predict(X, point), wide.predict(with_ones, point), rtol=1e-9, err_msg=reason)
 
 
-def units_of_features_do_not_matter_where_they_are_scaled(make: MakePolicy) -> None:
-    plain, other, units = _new(make), _new(make), np.array([1e-9, 1.0, 1e9])
-    for t in range(100 if plain.scale_free else 0):
-        x, reward = _arms(t, 1)[0], float(Stream(1, NOISE, t).uniforms(1)[0] < 0.5)
-        plain.learn(x, reward, plain.theory(t, {}))
-        other.learn(x * units, reward, other.theory(t, {}))
-        scores, scaled = _scores(plain, _arms(t, 5)), _scores(other, _arms(t, 5) * units)
-        assert_allclose(scaled, scores, rtol=1e-6, atol=1e-6, err_msg="the scores depend on the units of features")
+def units_of_features_do_not_matter_where_nothing_is_set(make: MakePolicy) -> None:
+    """From a billionth to a billion, by powers of two: products are exact, so the arms are the same."""
+    policy = make(dim=DIM, intercept=True)
+    for units in (2.0**30, 2.0**-30, 2.0 ** np.array([-30.0, 0.0, 30.0])) if policy.scale_free else ():
+        share = _same_arms(make, units=units)
+        holds(share == 1.0, f"with features in units of {units}, {share:.0%} of the arms were the same")
+
+
+def unit_and_level_of_rewards_do_not_matter_where_nothing_is_set(make: MakePolicy) -> None:
+    """A level of a billion times the noise leaves seven digits of it: nearly all arms are the same."""
+    policy = make(dim=DIM, intercept=True)
+    any_reward = policy.scale_free and policy.rewards == Policy.rewards
+    for scale, level in ((2.0**30, 0.0), (2.0**-30, 0.0), (1.0, 1e9 * NOISE_LEVEL)) if any_reward else ():
+        share = _same_arms(make, scale=scale, level=level)
+        holds(share > 0.95, f"with rewards times {scale:g} and {level:g} more, {share:.0%} of the arms were the same")
+
+
+def _same_arms(make: MakePolicy, units: float | Array = 1.0, scale: float = 1.0, level: float = 0.0) -> float:
+    """In what share of rounds an agent with nothing set plays the same arm where features and rewards are these."""
+    plain, other = (Agent(make(dim=DIM, intercept=True), seed=1) for _ in range(2))
+    clicks, same = plain.policy.rewards == (0.0, 1.0), []
+    for t in range(plain.player.warmup + 60):
+        X, (u,) = _arms(t, 5), Stream(1, NOISE, t).uniforms(1)
+        one, two = plain.decide(X), other.decide(X * units)
+        same.append(one.arm == two.arm)
+        for agent, decision in ((plain, one), (other, two)):
+            mean = 0.5 + 0.2 * X[decision.arm].sum()
+            reward = float(u < mean) if clicks else mean + NOISE_LEVEL * (u - 0.5)
+            agent.learn(decision, reward if agent is plain else level + scale * reward)
+    return float(np.mean(same))
 
 
 def predict_ignores_exploration(make: MakePolicy) -> None:

@@ -29,6 +29,7 @@ class DiagonalPolicy(Policy):
     variance: float = 4.0
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"boldness": (0.0, 1e12)}
     exploring: ClassVar[tuple[str, ...]] = ("boldness",)
+    scale_free: ClassVar[bool] = True
     sparse: ClassVar[bool] = True
     model: Diagonal = field(init=False, repr=False)
 

@@ -8,16 +8,17 @@ from syndicated._models.glm import LINKS, REWARDS, check_link, mean_of, means_of
 from syndicated._models.glm_fits import GLMFits
 from syndicated._models.kernels import dot
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.types import Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
-class GLMPolicy(Policy):
+class GLMPolicy(ScaledPolicy):
     """A policy that explores at rate `alpha` around the fit with penalty `lam`.
 
     `link` is logistic, probit, poisson or identity. `delta` (the error probability), `horizon`, `S` (a bound on
-    |theta|) and `L` (one on |x|) enter the theoretical alpha. Every candidate `lam` has its own fit to all the data.
+    |theta|) and `L` (one on |x|) enter the theoretical alpha. Every candidate `lam` has its own fit to all the data;
+    where none is given, it is 1 in the features' own units.
     """
 
     link: str = "logistic"
@@ -54,7 +55,10 @@ class GLMPolicy(Policy):
         return mean_of(self.model.link, score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        self.model.learn(x, reward)
+        self.model.learn(self._row(x), reward)
+
+    def _rescale(self, factors: Array) -> None:
+        self.model.rescale(factors)
 
     def _slopes(self) -> tuple[float, float]:
         """The least and the largest mu'(z) for |z| at most S L."""

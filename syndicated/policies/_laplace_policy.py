@@ -7,16 +7,16 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated import _special
-from syndicated._models.kernels import dot, extend
+from syndicated._models.kernels import dot
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_number
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
-class LaplacePolicy(Policy):
+class LaplacePolicy(ScaledPolicy):
     """A logistic model with a mean m and a precision q for each coordinate; `lam` is the precision of the prior."""
 
     lam: float = 1.0
@@ -50,10 +50,15 @@ class LaplacePolicy(Policy):
         return sigmoid(score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        x = extend(x, self.size)
+        x = self._row(x)
         self.m = self.likeliest(x, reward, params)
         p = sigmoid(float(x @ self.m))
         self.q = self.q + p * (1.0 - p) * x**2
+
+    def _rescale(self, factors: Array) -> None:
+        shift = self.q * self.m * factors  # what the data say stays, and the prior is that of the new units
+        self.q = self.lam + (self.q - self.lam) * factors**2
+        self.m = shift / self.q
 
     def likeliest(self, x: Array, reward: float, params: Params) -> Array:
         """The w that is likeliest after the reward: argmin ½ Σ q (w - m)² + log(1 + e^(x'w)) - r x'w."""

@@ -60,6 +60,7 @@ class RidgePolicy(Policy):
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",), "alpha_multiple": ("alpha", "boldness")}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
+    scale_free: ClassVar[bool] = True
     factored: ClassVar[bool] = False
     _scaled: ClassVar[bool] = True
     model: Ridge | ScaledRidge = field(init=False, repr=False)

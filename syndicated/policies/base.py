@@ -25,8 +25,8 @@ class Policy(Learner):
     Hyper-parameters are arguments of each round; a policy never knows that it is tuned. `hyper` names them, with
     the least and the largest value that each may have. `natural` names those in units that the policy estimates while
     it learns, so that the same value is good in any world, with the plain ones that `theory` turns them into.
-    Where those that are `exploring` are 0, the scores are those of the greedy choice. A policy that is `scale_free`
-    scales features by what it has seen of them, so that their units do not matter.
+    Where those that are `exploring` are 0, the scores are those of the greedy choice. Of a policy that is `scale_free`
+    an agent with nothing else set plays the same arms whatever features and rewards are measured in.
     A `sparse` policy also takes sparse rows: arms (K, 2, n), the played arm's features (2, n).
     `intercept` adds a constant feature to the model; `sigma`, the noise level, enters the theoretical values only;
     `size` is the model's dimension.
@@ -93,7 +93,7 @@ class Policy(Learner):
 
         With a catalogue (the features of all arms there will be), arms are then given by their numbers in it.
         """
-        self.catalogue = np.zeros((self.size, 0)) if catalogue is None else columns(catalogue, self.size)
+        self.catalogue = np.zeros((self.size, 0)) if catalogue is None else self.columns(catalogue)
 
     def columns(self, arms: Arms) -> Array:
         """(size, K): the arms' features, and the intercept's ones, one column an arm."""

@@ -13,6 +13,7 @@ AISTATS 2020.
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class GLMTSL(GLMPolicy):
     >>> policy.scores(np.eye(2), [{"alpha": 0.0, "lam": 1.0}], Stream(0, 0)).round(3).tolist()
     [[0.401, 0.0]]
     """
+
+    feature_units: ClassVar[tuple[str, ...]] = ("lam",)
 
     @property
     def space(self) -> Space:

@@ -24,9 +24,9 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._models.glm import LINKS, REWARDS, check_link, mean_of, means_of, slope_of
-from syndicated._models.kernels import dot, extend, squares, update_inverse
+from syndicated._models.kernels import dot, squares, update_inverse
 from syndicated._validation import MAX_MAGNITUDE, check_number
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -37,12 +37,12 @@ LOSSES, SQUARES, ERRORS = range(3)  # of the sums: B without its constant, Î£ zÂ
 
 
 @dataclass(kw_only=True, eq=False)
-class GLOC(Policy):
+class GLOC(ScaledPolicy):
     """GLOC with exploration rate `alpha`.
 
     `boldness` c stands for alpha = c/sqrt(v) with v the mean squared error of the predictions: for a logistic model v
-    is about mu', and c counts standard errors of x'theta. `lam` and `S` are the penalty and the bound on |theta|, `L`
-    bounds |x|, `delta` is the error probability; R is `sigma`.
+    is about mu', and c counts standard errors of x'theta; features are then in units of their own. `lam` and `S` are
+    the penalty and the bound on |theta|, `L` bounds |x|, `delta` is the error probability; R is `sigma`.
 
     >>> policy = GLOC(dim=2, intercept=False)
     >>> for reward in (1.0, 1.0, 0.0):
@@ -59,6 +59,7 @@ class GLOC(Policy):
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12)}
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
+    feature_units: ClassVar[tuple[str, ...]] = ("alpha",)
     A: Array = field(init=False, repr=False)
     learner: Array = field(init=False, repr=False)
     inverse: Array = field(init=False, repr=False)
@@ -112,7 +113,7 @@ class GLOC(Policy):
         return mean_of(LINKS[self.link], score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        x = extend(x, self.size)
+        x = self._row(x)
         z = float(x @ self.learner)
         error = mean_of(LINKS[self.link], z) - reward
         self.A = self.A + np.outer(x, x)
@@ -122,6 +123,13 @@ class GLOC(Policy):
         self.xz = self.xz + z * x
         self.sums = self.sums + np.array([error**2 * float(x @ along) / (2 * self.kappa), z**2, error**2])
         self.count += 1
+
+    def _rescale(self, factors: Array) -> None:
+        one, shift = np.eye(self.size), factors * (self.A @ self.learner)
+        seen = (self.A - one) * np.outer(factors, factors)
+        self.A, self.inverse = one + seen, np.ascontiguousarray(np.linalg.inv(self.lam * one + seen))
+        self.learner = self._within(np.asarray(np.linalg.solve(self.A, shift), dtype=np.float64))
+        self.xz = self.xz * factors
 
     def _theta(self) -> Array:
         return np.asarray(self.inverse @ self.xz)

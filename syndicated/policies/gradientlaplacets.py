@@ -30,8 +30,8 @@ GRADIENT_TOLERANCE = 1e-4
 class GradientLaplaceTS(LaplacePolicy):
     """Laplace-TS with exploration `alpha`, and gradient steps of size `eta`.
 
-    `stride` s stands for eta = s/max(q): a Newton step along the best known coordinate at s = 1. The step size is that
-    of the candidate whose reward is learned.
+    `stride` s stands for eta = s/max(q): a Newton step along the best known coordinate at s = 1; features are then in
+    units of their own. The step size is that of the candidate whose reward is learned.
 
     >>> policy = GradientLaplaceTS(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {"eta": 0.5})
@@ -42,6 +42,7 @@ class GradientLaplaceTS(LaplacePolicy):
     steps: int = 100
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12), "eta": (1e-12, 1e12)}
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"stride": ("eta",)}
+    feature_units: ClassVar[tuple[str, ...]] = ("eta",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,6 +21,8 @@ from syndicated.types import Array, Params
 class LaplaceTS(LaplacePolicy):
     """Laplace-TS with exploration `alpha`, in posterior standard deviations; the exact update.
 
+    Features are in units of their own, and so is `lam`, the precision of the prior.
+
     >>> policy = LaplaceTS(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
     >>> policy.m.round(3).tolist(), policy.q.round(3).tolist()

@@ -23,10 +23,10 @@ import numpy as np
 
 from syndicated import _special
 from syndicated._models.glm import LOGISTIC, gradient, newton
-from syndicated._models.kernels import dot, extend
+from syndicated._models.kernels import dot
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_count
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -36,7 +36,7 @@ FIRST_FIT_RIDGE = 1e-6  # as good as no penalty, but the fit exists also when th
 
 
 @dataclass(kw_only=True, eq=False)
-class SGDTS(Policy):
+class SGDTS(ScaledPolicy):
     """SGD-TS with step size `eta0` and exploration rates `alpha1`, `alpha2`, for rewards in [0, 1].
 
     `tau` is the length of an epoch: by default 10 floor(max(log horizon, dim)), the paper's. `horizon` enters
@@ -44,7 +44,8 @@ class SGDTS(Policy):
 
     In natural units, I = tau v m is what an epoch tells about a coordinate of theta: v is the mean squared error of the
     predictions so far (about p(1 - p)), m the mean square of a feature. `stride` s stands for eta0 = s/I, a Newton step
-    at s = 1; `boldness` c for alpha1 = c/sqrt(2 I) and alpha2 = 0, the standard error at c = 1.
+    at s = 1; `boldness` c for alpha1 = c/sqrt(2 I) and alpha2 = 0, the standard error at c = 1. Points that say nothing
+    else have features in units of their own, in which the radius of the ball counts too.
 
     >>> policy = SGDTS(dim=2, tau=2)
     >>> policy.period, policy.warmup
@@ -60,6 +61,7 @@ class SGDTS(Policy):
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha1", "alpha2"), "stride": ("eta0",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha1", "alpha2")
+    feature_units: ClassVar[tuple[str, ...]] = ("eta0", "alpha1", "alpha2")
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)
@@ -77,6 +79,7 @@ class SGDTS(Policy):
         self.X, self.y = np.zeros((self.period, self.size)), np.zeros(self.period)
         self.start, self.theta, self.mean = (np.zeros(self.size) for _ in range(3))
         self.sums = np.zeros(2)
+        self.prepare([])
 
     @property
     def space(self) -> Space:
@@ -135,8 +138,8 @@ class SGDTS(Policy):
     def learn(self, x: Array, reward: float, params: Params) -> None:
         if self._waiting:
             self.theta, self.mean = self._step(params["eta0"])
-        place = self.count % self.period
-        self.X[place], self.y[place] = extend(x, self.size), reward
+        place, row = self.count % self.period, self._row(x)
+        self.X[place], self.y[place] = row, reward
         x = self.X[place]
         self.sums += (reward - _special.expit(x @ self.mean)) ** 2, x @ x / self.size
         self.count += 1
@@ -144,6 +147,10 @@ class SGDTS(Policy):
             rest = np.zeros(self.size), np.zeros((self.size, self.size))
             newton(LOGISTIC, self.X, self.y, FIRST_FIT_RIDGE, self.size, self.start, *rest)
             self.theta = self.start.copy()
+
+    def _rescale(self, factors: Array) -> None:
+        self.X = self.X * factors
+        self.start, self.theta, self.mean = self.start / factors, self.theta / factors, self.mean / factors
 
     @property
     def epoch(self) -> int:

@@ -17,16 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._models.glm import LINKS, REWARDS, check_link, mean_of, means_of, newton, refit_all
-from syndicated._models.kernels import dot, extend
+from syndicated._models.kernels import dot
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated.errors import InputError
 from syndicated.policies._ridge_policy import RidgePolicy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
 
 @dataclass(kw_only=True, eq=False)
-class UCBGLM(RidgePolicy):
+class UCBGLM(ScaledPolicy, RidgePolicy):
     """UCB-GLM with exploration rate `alpha` and penalty `lam`.
 
     `link` is logistic or probit for rewards from 0 to 1, poisson for counts, or identity for any.
@@ -35,7 +36,8 @@ class UCBGLM(RidgePolicy):
     the paper's experiments ran (scikit-learn's C = lam); in V it is always itself. `boldness` is in units of the
     rewards' noise, as if the linear space of the scores were that of the rewards: not a standard error. With it, the
     likelihood also decides on the intercept of a policy that has one: of the fits with and without it plays the one
-    under which the rewards seen lately were likelier, each predicted from those before it.
+    under which the rewards seen lately were likelier, each predicted from those before it. A `lam`
+    that is not given either is 1 in the features' own units.
 
     >>> policy = UCBGLM(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
@@ -50,6 +52,7 @@ class UCBGLM(RidgePolicy):
         "lam": (1e-12, 1e12),
         "intercept": (0.0, 1.0),
     }
+    feature_units: ClassVar[tuple[str, ...]] = ("alpha", "lam")
     _scaled: ClassVar[bool] = False
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
@@ -91,6 +94,8 @@ class UCBGLM(RidgePolicy):
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
+        if arms.ndim == 2:
+            self._kept.unit = self.units.seen_with(arms)
         return self._optimistic(arms, alphas, solutions, self._fits(solutions, points), rng)
 
     def predict(self, arms: Arms, params: Params) -> Array:
@@ -101,16 +106,26 @@ class UCBGLM(RidgePolicy):
         return mean_of(LINKS[self.link], score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        super().learn(x, reward, params)
+        row = self._row(x)
+        super().learn(row, reward, params)
         n = self.model.count
         if n > len(self.y):
             more = max(64, len(self.y))
             self.X = np.concatenate([self.X, np.zeros((more, self.size))])
             self.y = np.concatenate([self.y, np.zeros(more)])
-        self.X[n - 1], self.y[n - 1] = extend(x, self.size), reward
+        self.X[n - 1], self.y[n - 1] = row, reward
         fits = self.fits, self.gradients, self.inverses
         data = LINKS[self.link], self.X[:n], self.y[:n]
         refit_all(*data, *self._penalties(self._kept.priors), *fits, self.likelihoods)
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self.model.catalogue = self.units.columns(self._rows, self.size)
+
+    def _rescale(self, factors: Array) -> None:
+        self.X, self.model.catalogue = self.X * factors, self.units.columns(self._rows, self.size)
+        self._kept.rescale(factors)
+        self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         wrong = super().invalid_array(arrays)

@@ -74,6 +74,11 @@ def test_policy(policy: type[Policy], check: Callable[[Any], None]) -> None:
     check(policy)
 
 
+@pytest.mark.parametrize("policy", POLICIES.built_in.values(), ids=lambda c: c.__name__)
+def test_units_do_not_matter_to_any_policy_here(policy: type[Policy]) -> None:
+    assert policy.scale_free  # which the checks then hold it to
+
+
 def _models_of_arms() -> list[Any]:
     """Every policy that keeps models of arms, with each link and each structure of the models."""
     found: list[tuple[str, Any]] = [(n, policy) for n, policy in POLICIES.items() if issubclass(policy, ArmPolicy)]
@@ -223,8 +228,13 @@ class _LikesLosses(LinUCB):
         super().learn(x, -reward, params)
 
 
-class _ClaimsToScale(LinUCB):
-    scale_free: ClassVar[bool] = True
+class _InUnitsOfFeatures(LinUCB):
+    _scaled: ClassVar[bool] = False
+
+
+class _InUnitsOfRewards(LinUCB):
+    def theory(self, t: int, given: Params) -> dict[str, float]:
+        return {**super().theory(t, given), "alpha": 0.1}
 
 
 class _PlacesOfArmsCount(ArmUCB):
@@ -392,7 +402,8 @@ BROKEN: dict[str, type[Any]] = {
     "theory_that_ignores_the_round_is_the_same_in_every_round": _NeverChanges,
     "unknown_hyper_parameters_are_refused": _TakesAnything,
     "intercept_is_a_constant_feature": _NoIntercept,
-    "units_of_features_do_not_matter_where_they_are_scaled": _ClaimsToScale,
+    "units_of_features_do_not_matter_where_nothing_is_set": _InUnitsOfFeatures,
+    "unit_and_level_of_rewards_do_not_matter_where_nothing_is_set": _InUnitsOfRewards,
     "predict_ignores_exploration": _PredictsOptimism,
     "it_learns_an_easy_world": _LikesLosses,
     "arms_are_known_by_their_numbers": _PlacesOfArmsCount,

@@ -167,6 +167,7 @@ def laplace(X: Array, y: Array, lam: float) -> tuple[Array, Array]:
 @pytest.mark.parametrize("make", [LaplaceTS, GradientLaplaceTS])
 def test_laplace_ts_moves_to_the_likeliest_weights_and_draws_around_them(make: type[LaplaceTS]) -> None:
     X, y = data(n=25)
+    X = np.sign(X) * np.where(np.arange(25) > 0, 0.9 + abs(X.T) / 5, 1.0).T  # whose own units are 1 and stay so
     policy = make(dim=3, intercept=False, lam=2.0)
     taught(policy, X, y)
     m, q = laplace(X, y, 2.0)
@@ -178,7 +179,7 @@ def test_laplace_ts_moves_to_the_likeliest_weights_and_draws_around_them(make: t
 
 
 def test_a_gradient_step_that_would_go_uphill_is_halved_and_a_small_one_stays_behind() -> None:
-    x, found = np.array([1.0, 0.5, 0.0]), []
+    x, found = np.array([1.0, -1.0, 0.0]), []
     for eta in (1e6, 1.0, 1e-4):
         policy = GradientLaplaceTS(dim=3, intercept=False)
         policy.learn(x, 1.0, {"eta": eta})

@@ -1,0 +1,54 @@
+"""What the policies share that count features in units of their own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated._models.units import Units
+from syndicated.policies.base import Policy
+from syndicated.types import Arms, Array, Params
+
+
+@dataclass(kw_only=True, eq=False)
+class ScaledPolicy(Policy):
+    """A policy whose model is in the features' own units, unless a hyper-parameter is given in those they come in.
+
+    So penalties, steps and bounds that nobody gave mean the same whatever the features are measured in, and those that
+    somebody gave mean what the formulas say. `feature_units` names the hyper-parameters that are in the features'
+    units. A point that is empty takes all of them from theory.
+    """
+
+    scale_free: ClassVar[bool] = True
+    feature_units: ClassVar[tuple[str, ...]] = ()
+    units: Units = field(init=False, repr=False)
+
+    def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
+        self.units = Units(self.dim, natural=not self.feature_units or self._leave_units_open(points))
+        self._rows = np.zeros((0, self.dim)) if catalogue is None else catalogue
+        super().prepare(points, catalogue)
+
+    def _leave_units_open(self, points: Sequence[Params]) -> bool:
+        return bool(points) and all(point and point.keys().isdisjoint(self.feature_units) for point in points)
+
+    def columns(self, arms: Arms) -> Array:
+        return self.units.columns(arms if arms.ndim == 2 else self._rows[arms], self.size)
+
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """A state from before features had units of their own goes on in those they come in."""
+        if any(name.startswith("units.") for name in arrays):
+            return arrays
+        return {**arrays, **{f"units.{name}": array for name, array in Units(self.dim, natural=False).state().items()}}
+
+    def _row(self, x: Array) -> Array:
+        """The row that the model learns. What it knows is brought into the row's units before."""
+        factors = self.units.learn(x)
+        if factors is not None:
+            self._rescale(np.append(factors, np.ones(self.size - self.dim)))
+        return self.units.row(x, self.size)
+
+    def _rescale(self, factors: Array) -> None:
+        """Bring what was learned into new units, in which each column is so many times what it was."""
+        raise NotImplementedError
