@@ -17,21 +17,21 @@ class ScaledPolicy(Policy):
     """A policy whose model is in the features' own units, unless a hyper-parameter is given in those they come in.
 
     So penalties, steps and bounds that nobody gave mean the same whatever the features are measured in, and those that
-    somebody gave mean what the formulas say. `feature_units` names the hyper-parameters that are in the features'
+    somebody gave mean what the formulas say. `_feature_units` names the hyper-parameters that are in the features'
     units. A point that is empty takes all of them from theory.
     """
 
     scale_free: ClassVar[bool] = True
-    feature_units: ClassVar[tuple[str, ...]] = ()
+    _feature_units: ClassVar[tuple[str, ...]] = ()
     units: Units = field(init=False, repr=False)
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
-        self.units = Units(self.dim, natural=not self.feature_units or self._leave_units_open(points))
+        self.units = Units(self.dim, natural=not self._feature_units or self._leave_units_open(points))
         self._rows = np.zeros((0, self.dim)) if catalogue is None else catalogue
         super().prepare(points, catalogue)
 
     def _leave_units_open(self, points: Sequence[Params]) -> bool:
-        return bool(points) and all(point and point.keys().isdisjoint(self.feature_units) for point in points)
+        return bool(points) and all(point and point.keys().isdisjoint(self._feature_units) for point in points)
 
     def columns(self, arms: Arms) -> Array:
         return self.units.columns(arms if arms.ndim == 2 else self._rows[arms], self.size)

@@ -33,7 +33,7 @@ class GLMTSL(GLMPolicy):
     [[0.401, 0.0]]
     """
 
-    feature_units: ClassVar[tuple[str, ...]] = ("lam",)
+    _feature_units: ClassVar[tuple[str, ...]] = ("lam",)
 
     @property
     def space(self) -> Space:

@@ -45,7 +45,7 @@ class GLMUCB(GLMPolicy):
 
     radius: float | None = None
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
-    feature_units: ClassVar[tuple[str, ...]] = ("alpha", "lam")
+    _feature_units: ClassVar[tuple[str, ...]] = ("alpha", "lam")
 
     def __post_init__(self) -> None:
         super().__post_init__()

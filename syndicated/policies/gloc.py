@@ -59,7 +59,7 @@ class GLOC(ScaledPolicy):
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12)}
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
-    feature_units: ClassVar[tuple[str, ...]] = ("alpha",)
+    _feature_units: ClassVar[tuple[str, ...]] = ("alpha",)
     A: Array = field(init=False, repr=False)
     learner: Array = field(init=False, repr=False)
     inverse: Array = field(init=False, repr=False)

@@ -42,7 +42,7 @@ class GradientLaplaceTS(LaplacePolicy):
     steps: int = 100
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"alpha": (0.0, 1e12), "eta": (1e-12, 1e12)}
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"stride": ("eta",)}
-    feature_units: ClassVar[tuple[str, ...]] = ("eta",)
+    _feature_units: ClassVar[tuple[str, ...]] = ("eta",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

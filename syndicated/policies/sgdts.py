@@ -61,7 +61,7 @@ class SGDTS(ScaledPolicy):
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha1", "alpha2"), "stride": ("eta0",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha1", "alpha2")
-    feature_units: ClassVar[tuple[str, ...]] = ("eta0", "alpha1", "alpha2")
+    _feature_units: ClassVar[tuple[str, ...]] = ("eta0", "alpha1", "alpha2")
     rewards: ClassVar[tuple[float, float]] = (0.0, 1.0)
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)

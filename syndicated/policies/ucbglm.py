@@ -52,7 +52,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         "lam": (1e-12, 1e12),
         "intercept": (0.0, 1.0),
     }
-    feature_units: ClassVar[tuple[str, ...]] = ("alpha", "lam")
+    _feature_units: ClassVar[tuple[str, ...]] = ("alpha", "alpha_multiple", "lam")
     _scaled: ClassVar[bool] = False
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)

@@ -112,7 +112,7 @@ def test_arms_of_a_catalogue_score_like_their_features_in_natural_units(make: An
     np.testing.assert_allclose(by_number.scores(numbers, points, Stream(1, POLICY)), scores, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("make", [make for make in SCALED if make.feature_units], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [make for make in SCALED if make._feature_units], ids=lambda make: make.__name__)
 def test_a_given_value_is_in_the_units_that_features_come_in(make: Any) -> None:
     policy = make(dim=3)
     theory: Params = policy.theory(0, {})
@@ -131,7 +131,7 @@ def test_a_state_of_before_goes_on_in_the_units_that_features_came_in(make: Any)
     for x, reward in zip(X / SIZES, y, strict=True):
         older.learn(x, float(reward), older.theory(0, {}))
     arrays = {name: array for name, array in older.state().items() if not name.startswith("units.")}
-    policy.prepare([] if policy.feature_units else policy.space.points)
+    policy.prepare([] if policy._feature_units else policy.space.points)
     policy.restore(policy.upgraded(arrays))
     assert policy.upgraded(policy.state()).keys() == policy.state().keys()
     policy.learn(SIZES, 1.0, policy.theory(0, {}))
