@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from syndicated.datasets.classification import fetch, find_sets, load
-from syndicated.experiments._executors import processes_for
+from syndicated.experiments._executors import ONE_BLAS_THREAD, processes_for
 from syndicated.experiments._formatting import table
 from syndicated.experiments._results import interval
 from syndicated.experiments._run import run_tasks
-from syndicated.experiments.bakeoff._peers import ONE_THREAD
 from syndicated.experiments.bakeoff._tasks import Pass, PassTask, run_pass
 
 SETS = ("wine", "breast-cancer", "phishing", "image-segments", "mnist", "digits")
@@ -101,5 +100,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.update(ONE_THREAD)
+    os.environ.update(ONE_BLAS_THREAD)
     main()

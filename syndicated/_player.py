@@ -85,6 +85,7 @@ class Player:
         self.salt = 0  # of players of one agent in several processes, which may play the same round, each has its own
         self._check_table = check_rows if policy.sparse else check_arms
         self.catalogue = None if catalogue is None else self._check_table(catalogue, policy.dim).copy()
+        self._all_arms = np.arange(0 if self.catalogue is None else len(self.catalogue))
         if self.catalogue is not None:
             check_features(self.catalogue)
         self.tuner = tuner.fresh()
@@ -274,12 +275,17 @@ class Player:
             if number is not None and isinstance(policy, ArmPolicy):
                 policy.retire_arm(number)
 
-    def check(self, arms: npt.ArrayLike | NamedArms) -> Arms | NamedArms:
-        """Arms as they are scored: features that are valid, with means in place of missing numbers."""
+    def check(self, arms: Any) -> Arms | NamedArms:
+        """Arms as they are scored: features that are valid, with means in place of missing numbers.
+
+        None stands for all arms of the catalogue.
+        """
         if isinstance(arms, NamedArms):
             return self._check_named(arms)
         if self.catalogue is None:
             return self.check_table(arms)
+        if arms is None:
+            return self._all_arms
         return check_numbers(arms, len(self.catalogue))
 
     def arms_of_points(self, arms: npt.ArrayLike | NamedArms, round_: int) -> Ints:

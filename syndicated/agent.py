@@ -54,8 +54,8 @@ class Agent(Parameters):
 
     A policy and a tuner given here are descriptions: the agent works on fresh copies. Arms may differ in number
     and features from round to round. With a `catalogue`, the features of all arms there will ever be, arms are given
-    by their numbers in it, which is faster when they are many. `id` names the agent in its decisions; by default it is
-    random. An agent is for one thread at a time.
+    by their numbers in it, which is faster when they are many; without arms all of them are meant. `id` names the agent
+    in its decisions; by default it is random. An agent is for one thread at a time.
 
     >>> agent = Agent()
     >>> agent.learn(agent.decide({"hour": 9}, arms=["tea", "coffee"]), reward=1.0)

@@ -13,6 +13,7 @@ from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
 TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by rounding
+BLOCK = 64
 NO_DRAWS: Array = np.empty(0)
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
 
@@ -39,9 +40,10 @@ def columns(X: Array, size: int) -> Array:
     Arms along the last axis let the compiler work on several arms at once.
     """
     out = np.ones((size, len(X)))
-    for i in range(X.shape[1]):
-        for a in range(len(X)):
-            out[i, a] = X[a, i]
+    for start in range(0, len(X), BLOCK):  # of rows, which stay in the cache while their columns are written
+        for i in range(X.shape[1]):
+            for a in range(start, min(start + BLOCK, len(X))):
+                out[i, a] = X[a, i]
     return out
 
 
@@ -52,13 +54,10 @@ def standard_columns(X: Array, centre: Array, unit: Array, size: int) -> Array:
     The scale of a column that was never seen other than 0 is not known (its unit is 0): whatever is not 0 there is 1.
     """
     out = np.ones((size, len(X)))
-    for i in range(X.shape[1]):
-        if unit[i] > 0.0:
-            for a in range(len(X)):
-                out[i, a] = (X[a, i] - centre[i]) * unit[i]
-        else:
-            for a in range(len(X)):
-                out[i, a] = np.sign(X[a, i])
+    for start in range(0, len(X), BLOCK):
+        for i in range(X.shape[1]):
+            for a in range(start, min(start + BLOCK, len(X))):
+                out[i, a] = (X[a, i] - centre[i]) * unit[i] if unit[i] > 0.0 else np.sign(X[a, i])
     return out
 
 
@@ -76,7 +75,14 @@ def take(columns: Array, numbers: Ints) -> Array:
 def dot(columns: Array, theta: Array) -> Array:
     """x_a' theta for every arm."""
     out = np.zeros(columns.shape[1])
-    for i in range(len(columns)):
+    whole = len(columns) - len(columns) % 4
+    # Four columns at once: a sum is loaded and stored a quarter as often. The sums stay in their order.
+    for i in range(0, whole, 4):
+        p, q, r, s = theta[i], theta[i + 1], theta[i + 2], theta[i + 3]
+        for a in range(len(out)):
+            first = out[a] + p * columns[i, a] + q * columns[i + 1, a]
+            out[a] = first + r * columns[i + 2, a] + s * columns[i + 3, a]
+    for i in range(whole, len(columns)):
         for a in range(len(out)):
             out[a] += theta[i] * columns[i, a]
     return out

@@ -16,7 +16,6 @@ from syndicated.experiments import bakeoff
 from syndicated.experiments._executors import processes_for
 from syndicated.experiments._formatting import time_text
 from syndicated.experiments._run import run_tasks
-from syndicated.experiments.bakeoff._peers import ONE_THREAD
 from syndicated.experiments.bakeoff._tasks import FIRST_SEED, MAX_ROWS, REPEATS
 
 
@@ -43,7 +42,6 @@ def _bakeoff(options: argparse.Namespace) -> None:
         _say(f"left out: {name}, {reason}")
     bake_off = bakeoff.BakeOff(sets, options.player, peers, options.rows, options.repeats, options.seed)
     tasks, started = bake_off.tasks(), time.perf_counter()
-    os.environ.update(ONE_THREAD)  # for the processes: they share the cores already
     with progress_bars() as progress:
         bars = {one.name: progress.add_task(one.name, total=sum(t.data == one.name for t in tasks)) for one in sets}
         executor = processes_for(bakeoff.run_pass, jobs)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from syndicated._models.kernels import (
     NO_DRAWS,
     break_ties,
+    columns,
     dot,
     standard_columns,
     take,
@@ -101,7 +102,7 @@ class RidgePolicy(Policy):
         if self._scaled and points and all(point.keys() == {"boldness"} for point in points):
             scaled = ScaledRidge(self.dim, self.intercept, self.factored)
             self.model, self.size = scaled, scaled.size
-            super().prepare(points, catalogue)
+            super().prepare(points)
             scaled.keep(np.zeros((0, self.dim)) if catalogue is None else catalogue)
             return
         priors = [prior for point in points for prior in self._priors(point)]
@@ -118,11 +119,13 @@ class RidgePolicy(Policy):
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
         """A state in natural units from when each of a few priors had its own inverse: its sums are taken over."""
+        if not isinstance(self.model, ScaledRidge):
+            return arrays
         older = Ridge(self.dim, self.intercept, self.factored)
-        older.keep(self._priors({"boldness": 1.0}), self.catalogue)
+        older.keep(self._priors({"boldness": 1.0}), columns(self.model.rows, older.size))
         own = {name.removeprefix("model."): array for name, array in arrays.items()}
         unlike = own.keys() != older.state().keys() or older.invalid_array(own) is not None
-        if not isinstance(self.model, ScaledRidge) or unlike or not own["count"]:
+        if unlike or not own["count"]:
             return arrays
         older.restore(own)
         begun = ScaledRidge(self.dim, self.intercept, self.factored)

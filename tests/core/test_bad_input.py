@@ -322,7 +322,7 @@ CONSTRUCTORS: dict[str, Wrong] = {
     # agents
     "unknown hyper-parameter": Wrong(
         lambda _: Agent(LinUCB(dim=2), Syndicated(Space(eta0=[1]))),
-        "LinUCB has the hyper-parameters alpha, lam, intercept, memory, boldness; got 'eta0'",
+        "LinUCB has the hyper-parameters alpha, lam, intercept, memory, boldness, alpha_multiple; got 'eta0'",
     ),
     "boldness and alpha": Wrong(
         lambda _: Agent(LinUCB(dim=2), Syndicated(Space(boldness=[1], alpha=[1]))),

@@ -88,3 +88,15 @@ def test_a_slate_that_cannot_be_is_refused_and_changes_nothing(k: int) -> None:
     with pytest.raises(InputError, match="k must be"):
         agent.decide(_table(1), k=k)
     assert (agent.round, agent.open) == (0, 0)
+
+
+def test_a_catalogue_is_meant_as_a_whole_where_no_arms_are_given() -> None:
+    X = _table(5, arms=50)
+    agents = [Agent(LinUCB(dim=3), catalogue=X, id="a") for _ in range(2)]
+    for _ in range(20):
+        all_, every = agents[0].decide(), agents[1].decide(np.arange(50))
+        assert (all_.arm, all_.x.tolist()) == (every.arm, every.x.tolist())
+        agents[0].learn(all_, float(all_.x[0]))
+        agents[1].learn(every, float(every.x[0]))
+    assert [one.arm for one in agents[0].decide(k=5)] == [one.arm for one in agents[1].decide(np.arange(50), k=5)]
+    assert agents[0].state() == agents[1].state()

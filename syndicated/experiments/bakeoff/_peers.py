@@ -17,6 +17,7 @@ import numpy as np
 from syndicated._files import write
 from syndicated.datasets._wheels import pip_reason
 from syndicated.errors import TaskError
+from syndicated.experiments._executors import ONE_BLAS_THREAD
 from syndicated.experiments.bakeoff import peer_worker
 from syndicated.types import Array, Ints
 
@@ -27,8 +28,6 @@ REQUIREMENTS = {
     "river": "river>=0.21,<1",
 }
 INSTALL_TIMEOUT = 900  # seconds
-# One thread for the linear algebra of a worker: the processes of a run share the cores already.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -128,4 +127,4 @@ def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
 
 def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    return own | ONE_THREAD
+    return own | ONE_BLAS_THREAD
