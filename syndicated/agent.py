@@ -31,7 +31,7 @@ from syndicated.registry import find
 from syndicated.space import Space
 from syndicated.spec import build, complete, spec_of, text_of
 from syndicated.tuners import TUNERS, Consensus, Fixed, Tuner
-from syndicated.types import ArmId, Array, Choice, Decision
+from syndicated.types import ArmId, Array, Choice, Decision, Params
 
 MAX_SHOWN_ARMS = 20  # in notebooks
 ARM_POLICY, SPARSE_POLICY, ROW_POLICY = "ArmUCB", "DiagonalUCB", "LinUCB"  # the defaults: named arms, and rows
@@ -41,9 +41,11 @@ OPEN_FIELDS = {"kind": "fields", "context": LEARNED, "arm": LEARNED, "interactio
 def default_tuner(policy: Policy) -> Tuner:
     """The tuner of `Agent(policy)`: the point that the policy advises, or Consensus on its default candidates."""
     point = policy.advised
-    return (
-        Consensus(policy.space) if point is None else Fixed(Space(**{name: [value] for name, value in point.items()}))
-    )
+    return Consensus(policy.space) if point is None else _fixed(point)
+
+
+def _fixed(point: Params) -> Fixed:
+    return Fixed(Space(**{name: [value] for name, value in point.items()}))
 
 
 class Agent(Parameters):
@@ -335,7 +337,7 @@ class Agent(Parameters):
         """Go on from the state of an agent with the same policy, tuner, seed and catalogue.
 
         An agent that has decided nothing takes over the state of one that was made like it and met rows. One that was
-        given no tuner also takes the state of one from when Consensus was the default of its policy.
+        given no tuner also takes the state of one from when another tuner was the default of its policy.
         """
         if self._takes_rows:
             policy, _, _, reader = parts_in(data)
@@ -350,10 +352,11 @@ class Agent(Parameters):
         mine = self.player
         if self._given_tuner is not None or self.policy.advised is None:
             return mine
-        before = spec_of(Consensus(self.policy.space))
-        if tuner_spec_in(data) != before:
+        earlier = [spec_of(tuner) for tuner in (Consensus(self.policy.space), *map(_fixed, self.policy.space.points))]
+        spec = tuner_spec_in(data)
+        if spec not in earlier:
             return mine
-        return Player(self.policy, build(TUNERS, before), mine.seed, mine.catalogue, mine.id)
+        return Player(self.policy, build(TUNERS, spec), mine.seed, mine.catalogue, mine.id)
 
 
 def _table(given: Any) -> Array | None:

@@ -10,7 +10,7 @@ from syndicated._models.kernels import break_ties, solve_lower, solve_upper, ucb
 from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
-TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
+TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM, NEW_SHARE = range(12)
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -20,6 +20,10 @@ MIN_SIZES = 20  # errors before anything is unusual
 MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
 TIED = -2  # in place of an arm: several are best
+MAX_ROWS = 256  # rows that are remembered: one that is not among them is new
+NEW_ROUNDS = 200  # rounds whose rows tell how many are new
+KNOWN_ROWS = 20  # rows that are taken to have come back before there was any
+GOLDEN = 0.6180339887498949  # its multiples, less their integers, are all different
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -125,6 +129,26 @@ def usual(sums: Array, sizes: Array, count: int, error: float, scale: float) -> 
     return math.copysign(min(size, sums[LIMIT]) * math.sqrt(scale), error)
 
 
+@compiled("f8(f8[::1])")
+def fingerprint(x: Array) -> float:
+    """A number that two rows have in common only if they are equal, but for a rare chance."""
+    total = 0.0
+    for j in range(len(x)):
+        total += x[j] * (0.5 + j * GOLDEN % 1.0)
+    return total
+
+
+@compiled("void(f8[::1], f8[::1], f8[::1], i8)")
+def recall(sums: Array, rows: Array, x: Array, count: int) -> None:
+    """Whether the row is one of the last ones, into the share of rows that are new; it is remembered."""
+    own, new = fingerprint(x), 1.0
+    for k in range(min(count - 1, len(rows))):
+        if rows[k] == own:
+            new = 0.0
+    rows[(count - 1) % len(rows)] = own
+    sums[NEW_SHARE] += (new - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
+
+
 @compiled("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8, f8, b1)")
 def follow(stack: Array, theta: Array, z: Array, u: Array, error: float, scale: float, factored: bool) -> None:
     """V⁻¹ (or its factor) and theta after an observation z with this error, u = V⁻¹ z and scale = 1 + z'u."""
@@ -165,7 +189,7 @@ def watch(sums: Array, trace: Array, z: Array, u: Array, error: float, cut: floa
 
 
 @compiled(
-    "f8(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
+    "f8(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
     "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, i8, b1)"
 )
 def observe(
@@ -173,6 +197,7 @@ def observe(
     b: Array,
     sums: Array,
     sizes: Array,
+    rows: Array,
     trace: Array,
     stack: Array,
     theta: Array,
@@ -192,6 +217,7 @@ def observe(
     """
     y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
+    recall(sums, rows, x, count)
     sums[TIES] += y == sums[LAST]
     sums[LAST] = y
     z, u, predicted = standard(x, centre, unit, len(theta)), np.empty(len(theta)), 0.0
@@ -209,7 +235,7 @@ def observe(
 
 
 @compiled(
-    "UniTuple(f8, 2)(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
+    "UniTuple(f8, 2)(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
     "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8, i8, f8, b1)"
 )
 def observe_many(
@@ -217,6 +243,7 @@ def observe_many(
     b: Array,
     sums: Array,
     sizes: Array,
+    rows: Array,
     trace: Array,
     stack: Array,
     theta: Array,
@@ -234,7 +261,7 @@ def observe_many(
     factored: bool,
 ) -> tuple[float, float]:
     """`observe` one row after the other, until the model is due for a refresh: how many, and what the last one cost."""
-    arrays = (G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high)
+    arrays = (G, b, sums, sizes, rows, trace, stack, theta, first, centre, unit, low, high)
     lost = 0.0
     for t in range(len(X)):
         lost = observe(*arrays, X[t], rewards[t] - origin, count + t + 1, factored)

@@ -23,7 +23,7 @@ or along the features (another theta). At an alarm the model starts again.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,10 @@ from syndicated._models.scaled_kernels import (
     FOLLOWING,
     LEVEL_ALARM,
     LIMIT,
+    MAX_ROWS,
     MAX_SIZES,
     MOVING,
+    NEW_SHARE,
     NOT_ZERO,
     RSS,
     TIED,
@@ -56,6 +58,7 @@ from syndicated.errors import InputError
 from syndicated.types import Array, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
+NEW_DISCOUNT = 0.6  # of boldness where all rows are new: they explore by themselves
 FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
 SOON = 500  # observations within which a level that moved twice is one that moves
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
@@ -94,7 +97,8 @@ class ScaledRidge(Learner):
 
     `sums` has, at the places that the kernels name: Σ y², RSS, how many features were not 0; how many rewards were as
     the one before, and the last one; the largest usual error, and by how much the last one was beyond it; the mean of
-    the last errors, whether rewards are counted from it, and the two suspicions that the world has changed.
+    the last errors, whether rewards are counted from it, and the two suspicions that the world has changed; the share
+    of rows that are new, which are not among those that are remembered (`seen` has their fingerprints).
     """
 
     dim: int
@@ -104,6 +108,7 @@ class ScaledRidge(Learner):
     b: Array = field(init=False)
     sums: Array = field(init=False)
     sizes: Array = field(init=False)
+    seen: Array = field(init=False)
     trace: Array = field(init=False)
     stack: Array = field(init=False)
     thetas: Array = field(init=False)
@@ -122,7 +127,7 @@ class ScaledRidge(Learner):
         self.size = self.dim + self.intercept
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
-        self.sums, self.trace = np.zeros(11), np.zeros(self.dim)
+        self.sums, self.seen, self.trace = np.zeros(12), np.zeros(MAX_ROWS), np.zeros(self.dim)
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
         self.keep(np.zeros((0, self.dim)))
 
@@ -145,16 +150,25 @@ class ScaledRidge(Learner):
         super().restore(arrays)
         self._view()
 
-    def estimate(self, given: Params) -> tuple[Prior, float]:
-        """The prior that is estimated now, and the noise that the errors show: 1 as long as there was none.
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """A state from before rows were remembered has no share of new ones."""
+        if "sums" not in arrays or "seen" in arrays:
+            return arrays
+        return {**arrays, "sums": np.append(arrays["sums"], 0.0), "seen": np.zeros(MAX_ROWS)}
 
-        Few errors may all be small by chance, and an arm given up for that is not tried again: they count as more.
+    def estimate(self, given: Params) -> tuple[Prior, float]:
+        """The prior that is estimated now, and what a boldness of 1 stands for.
+
+        That is the noise that the errors show (1 as long as there was none), or less as far as rows are new: these
+        explore by themselves. Few errors may all be small by chance, and an arm given up for that is not tried again:
+        they count as more.
         """
         if self._estimated is None:
             freedom, rss = float(self.G[-1, -1]) - self.intercept, float(self.sums[RSS])
             few = 1.0 + FEW_ERRORS / max(float(self.G[-1, -1]), 1.0)
             noise = math.sqrt(few * rss / freedom) if rss > 0.0 and freedom > 0.0 else 1.0
-            self._estimated = Prior(self.lam, float(self.intercept), 1.0), noise
+            unit = noise * (1.0 - NEW_DISCOUNT * float(self.sums[NEW_SHARE]))
+            self._estimated = Prior(self.lam, float(self.intercept), 1.0), unit
         return self._estimated
 
     def begin(self, G: Array, b: Array, total: float) -> None:
@@ -317,7 +331,7 @@ class ScaledRidge(Learner):
 
     def _view(self) -> None:
         """The arrays that an observation changes, at hand, and the catalogue in the model's units."""
-        statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
+        statistics = self.G, self.b, self.sums, self.sizes, self.seen, self.trace, self.stack[0], self.thetas[0]
         self._arrays = (*statistics, self.first, self.centre, self.unit, self.low, self.high)
         self._scoring = self.centre, self.unit, self.stack, self.thetas
         self._solutions: dict[int, Solutions] = {}

@@ -45,9 +45,10 @@ class RidgePolicy(Policy):
     In natural units the policy estimates what theory would have to be told. `boldness` c stands for alpha = c s: c
     standard errors, with s the noise that the model's errors show. Points that say nothing else have one model in the
     data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
-    and the level of rewards matter. Where points also say something of lam, intercept or memory, these are in the
-    features' units, and what is left open is chosen among a few values: the prior under which the rewards seen lately
-    were most likely, each predicted from those before it.
+    and the level of rewards matter. As far as its rows are new, s is less: they explore by themselves. Where points
+    also say something of lam, intercept or memory, these are in the features' units, and what is left open is chosen
+    among a few values: the prior under which the rewards seen lately were most likely, each predicted from those before
+    it.
     """
 
     delta: float = 0.1
@@ -126,7 +127,8 @@ class RidgePolicy(Policy):
         own = {name.removeprefix("model."): array for name, array in arrays.items()}
         unlike = own.keys() != older.state().keys() or older.invalid_array(own) is not None
         if unlike or not own["count"]:
-            return arrays
+            later = self.model.upgraded(own)
+            return arrays if later is own else {f"model.{name}": array for name, array in later.items()}
         older.restore(own)
         begun = ScaledRidge(self.dim, self.intercept, self.factored)
         begun.keep(self.model.rows)

@@ -143,7 +143,7 @@ class Policy(Learner):
 
     def check(self, params: Params) -> None:
         """Refuse hyper-parameters that this policy does not have, and values that they cannot take."""
-        known = self.hyper | dict.fromkeys(self.natural, (1e-12, 1e12))
+        known = self.hyper | {name: (self._least(name), 1e12) for name in self.natural}
         for name, value in params.items():
             if name not in known:
                 raise InputError(f"{type(self).__name__} has the hyper-parameters {', '.join(known)}; got {name!r}")
@@ -151,6 +151,10 @@ class Policy(Learner):
             twice = set(self.natural.get(name, ())) & params.keys()
             if twice:
                 raise InputError(f"{name} stands for {min(twice)}, of which one must be given; got {dict(params)}")
+
+    def _least(self, name: str) -> float:
+        """The least value of a natural hyper-parameter: 0 where what it stands for may be 0."""
+        return max(self.hyper[plain][0] for plain in self.natural[name] if plain in self.hyper)
 
 
 @dataclass(kw_only=True, eq=False)

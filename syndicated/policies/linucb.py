@@ -29,7 +29,7 @@ class LinUCB(RidgePolicy):
 
     @property
     def advised(self) -> Params:
-        return {"boldness": 2.0}
+        return {"boldness": 2.5}
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)

@@ -706,4 +706,4 @@ def test_a_log_that_is_not_there_is_one_clear_line(tmp_path: Path, capsys: pytes
 def test_a_default_target_is_the_agent_s_own_default() -> None:
     log = _uniform_log(_rounds(WORLD, 1, 100)[0], 1)
     policy = LinUCB(dim=3)
-    assert evaluate(log, Agent(policy)) == evaluate(log, Agent(policy, Fixed(Space(boldness=[2.0]))))
+    assert evaluate(log, Agent(policy)) == evaluate(log, Agent(policy, Fixed(Space(boldness=[2.5]))))

@@ -6,14 +6,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from syndicated import Agent, Consensus, Fixed, LinTS, LinUCB, Space
+from syndicated import SGDTS, Agent, Consensus, Fixed, InputError, LinTS, LinUCB, Space
 from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     FOLLOWING,
     LEVEL_ALARM,
     MAX_SIZES,
+    NEW_SHARE,
     NO_LIMIT,
     RSS,
+    fingerprint,
     largest_usual,
 )
 from syndicated._models.scaled_ridge import PENALTIES, ScaledRidge
@@ -70,7 +72,7 @@ def test_after_a_refresh_V_theta_and_noise_are_those_of_standardised_data(
     np.testing.assert_allclose(model.thetas[0, :4], theta, rtol=1e-6, atol=1e-7)
     if n > 2:
         noise = math.sqrt((1 + 5 / n) * (y @ y - theta @ Z.T @ y) / N)
-        assert model.estimate(POINT)[1] == pytest.approx(noise, rel=1e-6)
+        assert model.estimate(POINT)[1] == pytest.approx(noise * (1 - 0.6 * model.sums[NEW_SHARE]), rel=1e-6)
 
 
 @both
@@ -348,7 +350,31 @@ def test_the_noise_of_few_errors_counts_as_more() -> None:
     X, y = data(400)
     for n in (4, 400):
         model = taught(LinUCB, X[:n], y[:n])
+        model.sums[NEW_SHARE], model._estimated = 0.0, None
         assert model.estimate({})[1] ** 2 == pytest.approx((1 + 5 / n) * model.sums[RSS] / (n - 1))
+
+
+@pytest.mark.parametrize("kinds", [4, 300, 10_000])
+def test_where_rows_are_new_boldness_counts_for_less(kinds: int) -> None:
+    """As far as they are not among the last 256: one standard error in place of two and a half."""
+    rng = np.random.default_rng(kinds)
+    table, share = rng.normal(size=(kinds, 4)), 0.0
+    played: list[int] = []
+    model = ScaledRidge(4, True)
+    for n, row in enumerate(rng.integers(kinds, size=400), start=1):
+        share += (float(row not in played[-256:]) - share) / min(n + 20, 200)
+        played.append(row)
+        model.learn(table[row], rng.normal())
+    assert model.sums[NEW_SHARE] == pytest.approx(share)
+    unit = model.estimate({})[1]
+    model.sums[NEW_SHARE], model._estimated = 0.0, None
+    assert unit == pytest.approx((1 - 0.6 * share) * model.estimate({})[1])
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_rows_that_differ_in_anything_are_different(unit: float) -> None:
+    rows = unit * np.vstack([np.zeros(30), np.eye(30), np.ones(30), -np.eye(30), 1 - np.eye(30)])
+    assert len({fingerprint(row) for row in rows}) == len(rows)
 
 
 def test_arms_that_are_equally_good_are_played_at_random_and_whatever_their_order() -> None:
@@ -367,10 +393,16 @@ def test_in_units_that_are_given_the_first_of_equals_is_played() -> None:
     assert {Agent(LinUCB(dim=20), plain, seed=seed).decide(np.eye(20)).arm for seed in range(20)} == {0}
 
 
-@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.0), (LinTS, 1.0)])
+@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.5), (LinTS, 1.0)])
 def test_an_agent_without_a_tuner_plays_what_the_policy_advises(make: type[Policy], boldness: float) -> None:
     agent = Agent(make(dim=3))
     assert agent.tuner.points == ({"boldness": boldness},)
     assert isinstance(agent.tuner, Fixed)
     assert f"Fixed(space=Space(boldness=[{boldness}]))" in repr(agent)
     assert agent.decide(_arms(0)).propensity == 1.0
+
+
+def test_boldness_may_be_nothing_and_a_stride_may_not() -> None:
+    assert Agent(LinUCB(dim=3), Fixed(Space(boldness=[0.0]))).decide(_arms(0)).params["alpha"] == 0.0
+    with pytest.raises(InputError, match="stride must be"):
+        Agent(SGDTS(dim=3), Fixed(Space(stride=[0.0], boldness=[1.0])))

@@ -246,7 +246,7 @@ def test_boldness_is_in_units_of_the_noise_that_the_errors_show() -> None:
         policy = LinUCB(dim=2)
         policy.prepare([{"boldness": 2.0}])
         for t in range(3_000):
-            x = 2 * Stream(1, ARMS, t).uniforms(2) - 1
+            x = 2 * Stream(1, ARMS, t % 100).uniforms(2) - 1
             policy.learn(x, 1.0 + x[0] + noise * Stream(1, NOISE, t).normals(1)[0], {})
         assert policy.theory(3_000, {"boldness": 2.0})["alpha"] == pytest.approx(2 * noise, rel=0.1)
 
