@@ -37,6 +37,7 @@ test-lowest: .venv-lowest/installed
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/performance.py --page docs/performance.md
 
 clean:
 	rm -rf .venv .venv-lowest results build client/build *.egg-info client/*.egg-info

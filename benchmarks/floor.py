@@ -62,11 +62,12 @@ class Floor:
     """What a round needs, and the loop over rounds: two compiled calls in each."""
 
     def __init__(self, dim: int, lams: Sequence[float]) -> None:
+        self.row = len(lams) // 2
         self.inverses = np.stack([np.eye(dim) / lam for lam in lams])
         self.b, self.thetas = np.zeros(dim), np.zeros((len(lams), dim))
 
     def play(self, rounds: Rounds) -> None:
-        inverses, b, thetas = self.inverses, self.b, self.thetas
+        inverses, b, thetas, row = self.inverses, self.b, self.thetas, self.row
         for X, rewards in rounds:
-            arm = choose(X, inverses, thetas, 1, 0.1)
+            arm = choose(X, inverses, thetas, row, 0.1)
             learn(inverses, b, thetas, X, arm, rewards[arm])

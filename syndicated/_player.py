@@ -103,8 +103,10 @@ class Player:
         self._one_point = len(self.tuner.points) == 1
         self._only = self.tuner.points if self._one_point else ()  # one tuple, which policies know again
         self._untuned = self._one_point and not self.tuner.draws  # so that the tuner has nothing to choose or to learn
+        self._nothing_drawn = self._untuned and not self._has_periods
+        self._only_choice = self.tuner.choose(Stream(seed, TUNER)) if self._nothing_drawn else Choice({})
         plain_rows = self.catalogue is None and not policy.sparse
-        self._in_batches = self._untuned and not self._has_periods and self._theory_ignores_round and plain_rows
+        self._in_batches = self._nothing_drawn and self._theory_ignores_round and plain_rows
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
@@ -114,7 +116,18 @@ class Player:
         arms = self.check(given)
         if round_ < self.warmup:
             return self._explore(arms, round_).decision
+        if self._nothing_drawn:
+            return self._play_only_point(arms, round_)
         return self.play(arms, round_, self._choice(round_, last))
+
+    def _play_only_point(self, arms: Arms | NamedArms, round_: int) -> Decision:
+        """`play` with the only point there is, without asking the tuner for it in every round."""
+        policy, choice = self.policies[0], self._only_choice
+        arm = self._best(0, arms, self._only, round_)[0]
+        params = policy.theory(round_, choice.params)
+        if arm < 0:
+            self._refuse(arms, policy, params)
+        return Decision(self.id, round_, arm, self._x(arms, arm), 1.0, params, choice, _name(arms, arm))
 
     def play(self, arms: Arms | NamedArms, round_: int, choice: Choice) -> Decision:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
@@ -127,7 +140,7 @@ class Player:
     def decide_many(self, given: Sequence[Any] | Array, round_: int, last: Choice) -> list[Decision]:
         """The decisions of rounds from this one on, nothing being learned between them. Changes nothing."""
         if isinstance(given, np.ndarray) and given.ndim == 3 and self._in_batches:
-            return self._decide_tables(given, round_, self._choice(round_, last))
+            return self._decide_tables(given, round_)
         decisions: list[Decision] = []
         for n, arms in enumerate(given):
             decision = self.decide(arms, round_ + n, last)
@@ -135,8 +148,9 @@ class Player:
             decisions.append(decision)
         return decisions
 
-    def _decide_tables(self, given: Array, round_: int, choice: Choice) -> list[Decision]:
+    def _decide_tables(self, given: Array, round_: int) -> list[Decision]:
         """The decisions of a tuner that draws nothing, of tables that are alike."""
+        choice = self._only_choice
         n, K, dim = given.shape
         tables = self.check_table(given.reshape(n * K, dim)).reshape(n, K, dim)
         policy = self.policies[0]

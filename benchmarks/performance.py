@@ -1,0 +1,244 @@
+"""What a round costs with nothing set: against its floor, how it grows, catalogues, and other libraries.
+
+    python benchmarks/performance.py --page docs/performance.md     write the page and its figure
+
+Rows of features with `Agent(LinUCB(dim))`, decide and learn through the public API, beside the same arithmetic in plain
+compiled loops and in six lines of NumPy; in blocks, the sides in turn, processor time of one thread.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from floor import Floor, Rounds
+from measure import Side, interleave
+
+from syndicated import Agent, LinUCB
+from syndicated._files import write
+from syndicated.datasets.movielens import cache
+from syndicated.experiments._formatting import table, versions
+from syndicated.experiments.bakeoff._peers import Peers, install_peers, play_peer
+from syndicated.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIZES = ((10, 5), (100, 10), (1000, 20), (100, 100))
+SIDES = ("compiled floor", "NumPy, six lines", "decide + learn", "in batches")
+COUNT, BLOCKS = 32, 60  # rounds of a block, and blocks
+MAX_FLOORS = 3.0
+GROWTH = {
+    "K (arms), d = 10": [(K, 10) for K in (10, 30, 100, 300, 1000, 3000, 10_000)],
+    "d (features), K = 100": [(100, d) for d in (2, 5, 10, 20, 50, 100, 200)],
+}
+AGES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+CATALOGUE = 1_000_000, 32
+PEER_SIZE, PEER_ROUNDS = (10, 20), 1500
+
+
+Curve = tuple[str, Sequence[int], Array]  # the axis, its points, microseconds
+
+
+class Lines:
+    """LinUCB as one would write it first: no tuning, no units, no checks."""
+
+    def __init__(self, dim: int) -> None:
+        self.inverse, self.b = np.eye(dim), np.zeros(dim)
+
+    def play(self, rounds: Rounds) -> None:
+        for X, rewards in rounds:
+            theta = self.inverse @ self.b
+            arm = int(np.argmax(X @ theta + np.sqrt(np.einsum("ai,ij,aj->a", X, self.inverse, X))))
+            u = self.inverse @ X[arm]
+            self.inverse -= np.outer(u, u) / (1 + X[arm] @ u)
+            self.b += rewards[arm] * X[arm]
+
+
+def play(agent: Agent, rounds: Rounds) -> None:
+    for X, rewards in rounds:
+        decision = agent.decide(X)
+        agent.learn(decision, rewards[decision.arm])
+
+
+def play_batch(agent: Agent, tables: Array, rewards: Array) -> None:
+    decisions = agent.decide_many(tables)
+    agent.learn_many(decisions, [rewards[n, decision.arm] for n, decision in enumerate(decisions)])
+
+
+def draw_rounds(arms: int, dim: int, count: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(arms + dim)
+    tables = rng.uniform(-1, 1, (count, arms, dim))
+    return tables, tables @ rng.normal(size=dim) + rng.normal(size=(count, arms))
+
+
+def sides(arms: int, dim: int, count: int) -> list[Side]:
+    tables, rewards = draw_rounds(arms, dim, count)
+    rounds: Rounds = [(X, each.tolist()) for X, each in zip(tables, rewards, strict=True)]
+    floor, lines, agent, batch = Floor(dim, [1.0]), Lines(dim), Agent(LinUCB(dim=dim)), Agent(LinUCB(dim=dim))
+    return [
+        lambda: floor.play(rounds),
+        lambda: lines.play(rounds),
+        lambda: play(agent, rounds),
+        lambda: play_batch(batch, tables, rewards),
+    ]
+
+
+def round_table() -> str:
+    rows = []
+    for arms, dim in SIZES:
+        seconds = interleave(sides(arms, dim, COUNT), BLOCKS)[BLOCKS // 6 :] / COUNT
+        micros, ratios = 1e6 * np.median(seconds, axis=0), np.median(seconds[:, 2:3] / seconds[:, :2], axis=0)
+        cells = [*(f"{each:,.1f}" for each in micros), *(f"{each:.2f}" for each in ratios)]
+        rows.append([str(arms), str(dim), *cells, "yes" if ratios[0] <= MAX_FLOORS else "no"])
+    head = ["K", "d", *(f"{side}, µs" for side in SIDES), "over floor", "over NumPy", f"at most {MAX_FLOORS:g} floors"]
+    return table(head, rows)
+
+
+def grown() -> Iterator[Curve]:
+    """Microseconds of decide + learn along each axis; the points of an axis in turn."""
+    for axis, sizes in GROWTH.items():
+        varied = [arms if axis.startswith("K") else dim for arms, dim in sizes]
+        counts = [max(4, min(COUNT, 20_000 // arms)) for arms, _ in sizes]
+        yield axis, varied, _quiet([sides(*size, count)[2] for size, count in zip(sizes, counts, strict=True)], counts)
+    yield "t (rounds before), K = 100, d = 10", AGES, _quiet([_aged(age) for age in AGES], [COUNT] * len(AGES))
+
+
+def _quiet(rounds: Sequence[Side], counts: Sequence[int]) -> Array:
+    """Microseconds of a round, of the quietest quarter of the blocks."""
+    return np.asarray(1e6 * np.quantile(interleave(rounds, 40), 0.25, axis=0) / counts)
+
+
+def _aged(age: int) -> Side:
+    """Rounds of an agent that has had so many."""
+    agent = Agent(LinUCB(dim=10))
+    tables, rewards = draw_rounds(100, 10, COUNT)
+    while agent.round < age:
+        play_batch(agent, tables, rewards)
+    rounds: Rounds = [(X, each.tolist()) for X, each in zip(tables, rewards, strict=True)]
+    return lambda: play(agent, rounds)
+
+
+def exponent(x: Sequence[int], micros: Array) -> float:
+    """The slope of the upper half on logarithmic scales."""
+    half = len(x) // 2
+    return float(np.polyfit(np.log(x[half:]), np.log(micros[half:]), 1)[0])
+
+
+def draw_growth(curves: Sequence[Curve]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.3), layout="constrained")
+    for axes, (axis, x, micros) in zip(figure.subplots(1, len(curves), sharey=True), curves, strict=True):
+        axes.plot(x, micros, marker="o")
+        axes.set(xscale="log", yscale="log", xlabel=axis, title=f"grows like the power {exponent(x, micros):.2f}")
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("µs a round, decide + learn")
+    return figure
+
+
+def catalogue_table() -> str:
+    arms, dim = CATALOGUE
+    rng = np.random.default_rng(0)
+    X, theta = rng.normal(size=(arms, dim)), rng.normal(size=dim)
+    agent, decide, learn = Agent(LinUCB(dim=dim), catalogue=X), [], []
+    for _ in range(40):
+        begin = perf_counter()
+        decision = agent.decide()
+        between = perf_counter()
+        agent.learn(decision, float(decision.x @ theta))
+        decide.append(between - begin)
+        learn.append(perf_counter() - between)
+    begin = perf_counter()
+    agent.decide(k=10)
+    slate, copied, to = perf_counter() - begin, [], np.empty_like(X)
+    for _ in range(5):
+        begin = perf_counter()
+        to[:] = X
+        copied.append(perf_counter() - begin)
+    read, copy_size = arms * (dim + 1) * 8 / 1e9, 2 * X.nbytes / 1e9
+    rows = [
+        ["decide among all arms", f"{1e3 * np.median(decide):.1f} ms", f"{read / np.median(decide):.1f} GB/s read"],
+        ["the ten best of them", f"{1e3 * slate:.1f} ms", ""],
+        ["learn", f"{1e3 * np.median(learn):.1f} ms", f"{1e3 * max(learn):.0f} ms when units are estimated again"],
+        ["copy the features", f"{1e3 * np.median(copied):.1f} ms", f"{copy_size / np.median(copied):.1f} GB/s"],
+    ]
+    return table(["what", "time", ""], rows, texts=3)
+
+
+def peer_table(peers: Peers) -> str:
+    """Every library on one problem: which of K classes a row belongs to, reward 1 if it is right."""
+    arms, columns = PEER_SIZE
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(PEER_ROUNDS, columns))
+    labels = np.argmax(x @ rng.normal(size=(columns, arms)), axis=1)
+    rows = []
+    for player, version in peers.players.items():
+        found = play_peer(peers.python, player, 1, x, labels, arms)
+        rows.append([player, version, found["seconds"] / PEER_ROUNDS, np.mean(found["rewards"])])
+    agent, ids, earned, begin = Agent(seed=1), [f"arm{a}" for a in range(arms)], 0.0, process_time()
+    for context, label in zip(x.tolist(), labels.tolist(), strict=True):
+        decision = agent.decide(context, arms=ids)
+        agent.learn(decision, float(decision.place == label))
+        earned += decision.place == label
+    rows.append(["Agent(), nothing set", "here", (process_time() - begin) / PEER_ROUNDS, earned / PEER_ROUNDS])
+    rows.sort(key=lambda row: row[2])
+    cells = [[name, version, f"{1e6 * seconds:,.0f}", f"{reward:.3f}"] for name, version, seconds, reward in rows]
+    return table(["player", "library", "µs a round", "mean reward"], cells, texts=2)
+
+
+INTRO = f"""\
+# Performance
+
+What a round costs with nothing set, decide and learn together. Medians of {BLOCKS} blocks of {COUNT} rounds in one
+process, the sides in turn, processor time of one thread. Ratios say more than microseconds: both sides were measured in
+the same seconds on the same core. `make bench` writes this page; nothing here is written by hand.
+
+## One round of LinUCB
+
+The *compiled floor* is the arithmetic of one round in plain compiled loops: K optimistic scores, the best of them, one
+rank-one update. *NumPy, six lines* is LinUCB as one would write it first. Both tune nothing, know no units, and check
+nothing. *In batches* is `decide_many` and `learn_many`.
+"""
+
+
+def growth_table(curves: Sequence[Curve]) -> str:
+    head = ["along", "grows like the power", *(f"{n}." for n in range(1, 8))]
+    return table(
+        head, [[axis, f"{exponent(x, micros):.2f}", *(f"{each:,.0f}" for each in micros)] for axis, x, micros in curves]
+    )
+
+
+def page(rounds: str, curves: Sequence[Curve], catalogue: str, others: str) -> str:
+    (arms, dim), (classes, columns) = CATALOGUE, PEER_SIZE
+    parts = {
+        "How it grows": "![Microseconds of a round against K, d and t](performance.svg)\n\n"
+        "Microseconds at the points of the figure, in the quietest quarter of 40 blocks; powers: the larger half.\n\n"
+        + growth_table(curves),
+        f"A catalogue of {arms:,} arms with {dim} features": catalogue,
+        "Other libraries": f"One problem in one run, through each library's own API: K={classes}, {columns} columns, "
+        f"{PEER_ROUNDS:,} rounds,\nreward 1 for the right arm. More sizes beside Vowpal Wabbit: [speed.md](speed.md); "
+        f"real data: [bakeoff.md](bakeoff.md).\n\n{others}",
+        "Versions": table(["what", "value"], [list(pair) for pair in versions().items()], texts=2),
+    }
+    return "\n".join([INTRO, rounds, *(f"## {title}\n\n{text}" for title, text in parts.items())])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--page", type=Path, required=True, help="the page; its figure is written beside it")
+    options = parser.parse_args()
+    peers = install_peers(cache() / "bakeoff-peers", say=print)
+    rounds = round_table()
+    print(rounds)
+    curves = list(grown())
+    catalogue, others = catalogue_table(), peer_table(peers)
+    print(catalogue, others, sep="\n")
+    write(options.page, page(rounds, curves, catalogue, others))
+    draw_growth(curves).savefig(options.page.with_suffix(".svg"), metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
