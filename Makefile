@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --editable ./client
 EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet,frames
 
-.PHONY: demo paper scoreboard bakeoff serve test test-lowest bench clean
+.PHONY: demo paper scoreboard bakeoff serve test test-lowest test-wheel dist bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated demo --out results/demo
@@ -35,12 +35,28 @@ test-lowest: .venv-lowest/installed
 	.venv-lowest/bin/pytest -n 2 -W ignore::DeprecationWarning tests/core tests/policies tests/tuners tests/experiments tests/features tests/client \
 	    tests/cli tests/service/http
 
+# Both distributions, as a release has them.
+dist:
+	rm -rf dist
+	$(PYTHON) -m venv .venv-build
+	.venv-build/bin/pip install --quiet build twine
+	.venv-build/bin/python -m build --outdir dist
+	.venv-build/bin/python -m build --outdir dist client
+	.venv-build/bin/twine check dist/*
+
+# The wheels in dist/ against the tests of what they do. PYTHONSAFEPATH: what is imported is the wheel, not the checkout.
+test-wheel:
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/pip install --quiet dist/syndicated_client-*.whl "$$(echo dist/syndicated-*.whl)[$(EVERYTHING)]"
+	PYTHONSAFEPATH=1 .venv-wheel/bin/pytest -n 2 --override-ini pythonpath=tests tests/policies tests/tuners tests/features tests/client \
+	    tests/cli tests/evaluate tests/service/http
+
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/performance.py --page docs/performance.md
 
 clean:
-	rm -rf .venv .venv-lowest results build client/build *.egg-info client/*.egg-info
+	rm -rf .venv .venv-build .venv-lowest .venv-wheel dist results build client/build *.egg-info client/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/installed: pyproject.toml client/pyproject.toml

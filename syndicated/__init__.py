@@ -46,7 +46,7 @@ from syndicated.tuners import (
 )
 from syndicated.types import Choice, Decision
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "CDT",
     "D3RB",

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.live_service import service
+from support.wheels import built_wheel
 
 import syndicated.client
 import syndicated_client
@@ -40,11 +41,7 @@ print(json.dumps([answer.arm, outcome, said, sys.modules["syndicated_client"].__
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy of its folder alone."""
-    folder = tmp_path_factory.mktemp("client")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(CLIENT)]
-    subprocess.run(command, check=True, capture_output=True)
-    (file,) = folder.glob("*.whl")
-    return file
+    return built_wheel(CLIENT, tmp_path_factory.mktemp("client"))
 
 
 def test_the_wheel_calls_a_live_service_where_nothing_else_is_installed(wheel: Path, tmp_path: Path) -> None:

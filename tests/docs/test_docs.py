@@ -234,6 +234,17 @@ def test_the_hosts_workflow_runs_make_test_on_every_supported_python() -> None:
     assert f'python-version: ["{oldest}", ' in text
 
 
+def test_what_is_published_was_tested_as_a_wheel_on_every_python_that_the_package_names() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    versions = [name.rpartition(" ")[2] for name in named if name.startswith("Programming Language :: Python :: 3.")]
+    assert f"python-version: {versions}".replace("'", '"') in text
+    assert re.findall(r"^ +- run: (make .+)$", text, re.MULTILINE) == ["make dist", "make test-wheel", "make test"]
+    publish = text.partition("\n  publish:\n")[2]
+    assert "needs: [wheel, checkout]" in publish
+    assert "actions/checkout" not in publish
+
+
 def test_the_readme_says_what_every_extra_is_for() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     section = (ROOT / "README.md").read_text().partition("## Install what you need")[2].partition("\n## ")[0]

@@ -193,7 +193,13 @@ CONTEXTS = {
     "polars row": PolarsFrame(ONE),
     "numpy numbers": {"age": np.float32(31), "country": np.str_("fr")},
     "fractions": {"age": Fraction(31), "country": "fr"},
-    "with what is missing": {**ONE, "hour": NAType(), "day": np.datetime64("NaT"), "week": float("nan"), "tags": []},
+    "with what is missing": {
+        **ONE,
+        "hour": NAType(),
+        "day": np.datetime64("NaT", "D"),
+        "week": float("nan"),
+        "tags": [],
+    },
 }
 
 
