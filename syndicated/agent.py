@@ -6,6 +6,7 @@ learn(decision, reward)               at any later time, in any order: the polic
 """
 
 import secrets
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -95,6 +96,8 @@ class Agent(Parameters):
         if not isinstance(tuner, Tuner | None):
             raise InputError(f"tuner must be a tuner such as Consensus(Space(alpha=[0.1, 1])); got {shorten(tuner)}")
         seed, self._given_tuner = check_count("seed", seed, low=0), tuner
+        if policy.warning:
+            warnings.warn(policy.warning, stacklevel=2)
         self.player = Player(policy, tuner or default_tuner(policy), seed, catalogue, id or secrets.token_hex(8))
         self.round = 0
         self.choice = Choice({})

@@ -71,6 +71,11 @@ class Policy(Learner):
         return {}
 
     @property
+    def warning(self) -> str:
+        """What a person who made this should know before the first round; empty if nothing."""
+        return ""
+
+    @property
     def period(self) -> int:
         """How many rounds one choice of hyper-parameters lasts."""
         return 1

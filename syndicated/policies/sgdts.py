@@ -26,6 +26,7 @@ from syndicated._models.glm import LOGISTIC, gradient, newton
 from syndicated._models.kernels import dot
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_count
+from syndicated.errors import InputError
 from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -33,6 +34,8 @@ from syndicated.types import Arms, Array, Params
 
 PROJECTION_RADIUS = 2.0
 FIRST_FIT_RIDGE = 1e-6  # as good as no penalty, but the fit exists also when the random rounds are separable
+SHORT_FIT_RIDGE = 1.0  # of a fit to fewer rounds than the paper has
+LONG_START = 0.1  # of the horizon: more random rounds than that are worth a warning
 
 
 @dataclass(kw_only=True, eq=False)
@@ -41,6 +44,8 @@ class SGDTS(ScaledPolicy):
 
     `tau` is the length of an epoch: by default 10 floor(max(log horizon, dim)), the paper's. `horizon` enters
     that and the theoretical alpha1 only. There is no theory for eta0: the paper calls it intractable, we take 1.
+    `random_rounds` come before the first fit: tau by default, the paper's; with fewer the fit is penalised. With many
+    features both are long, and most of a run may be random: then give a smaller tau, as in SGDTS(dim=500, tau=50).
 
     In natural units, I = tau v m is what an epoch tells about a coordinate of theta: v is the mean squared error of the
     predictions so far (about p(1 - p)), m the mean square of a feature. `stride` s stands for eta0 = s/I, a Newton step
@@ -54,6 +59,7 @@ class SGDTS(ScaledPolicy):
 
     horizon: int = 10_000
     tau: int | None = None
+    random_rounds: int | None = None
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
         "eta0": (1e-12, 1e12),
         "alpha1": (0.0, 1e12),
@@ -76,6 +82,8 @@ class SGDTS(ScaledPolicy):
         check_count("horizon", self.horizon)
         if self.tau is not None:
             check_count("tau", self.tau)
+        if self.random_rounds is not None and check_count("random_rounds", self.random_rounds) > self.period:
+            raise InputError(f"random_rounds must be at most tau, {self.period}; got {self.random_rounds}")
         self.X, self.y = np.zeros((self.period, self.size)), np.zeros(self.period)
         self.start, self.theta, self.mean = (np.zeros(self.size) for _ in range(3))
         self.sums = np.zeros(2)
@@ -91,12 +99,18 @@ class SGDTS(ScaledPolicy):
 
     @property
     def warmup(self) -> int:
-        return self.period
+        return self.random_rounds or self.period
+
+    @property
+    def warning(self) -> str:
+        if self.warmup <= LONG_START * self.horizon:
+            return ""
+        return f"SGDTS plays {self.warmup:,} random rounds of a horizon of {self.horizon:,}; give it a smaller tau"
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
         """g1(j) = sigma sqrt(d/2 log(1 + 2 j tau/d) + 2 log T) and g2(j) = (tau/eta0) sqrt(1 + log j)."""
         params = self._plain(given)
-        j, tau, d = max(1, t // self.period), self.period, self.size
+        j, tau, d = self._epoch_of(t), self.period, self.size
         if "alpha1" not in params:
             log = d / 2 * math.log(1 + 2 * j * tau / d) + 2 * math.log(self.horizon)
             params["alpha1"] = self.sigma * math.sqrt(log)
@@ -138,14 +152,15 @@ class SGDTS(ScaledPolicy):
     def learn(self, x: Array, reward: float, params: Params) -> None:
         if self._waiting:
             self.theta, self.mean = self._step(params["eta0"])
-        place, row = self.count % self.period, self._row(x)
+        place, row = self._place, self._row(x)
         self.X[place], self.y[place] = row, reward
         x = self.X[place]
         self.sums += (reward - _special.expit(x @ self.mean)) ** 2, x @ x / self.size
         self.count += 1
-        if self.count == self.period:
+        if self.count == self.warmup:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))
-            newton(LOGISTIC, self.X, self.y, FIRST_FIT_RIDGE, self.size, self.start, *rest)
+            ridge = FIRST_FIT_RIDGE if self.count == self.period else SHORT_FIT_RIDGE
+            newton(LOGISTIC, self.X[: self.count], self.y[: self.count], ridge, self.size, self.start, *rest)
             self.theta = self.start.copy()
 
     def _rescale(self, factors: Array) -> None:
@@ -155,12 +170,20 @@ class SGDTS(ScaledPolicy):
     @property
     def epoch(self) -> int:
         """j of the epoch that the next observation belongs to."""
-        return max(1, self.count // self.period)
+        return self._epoch_of(self.count)
+
+    def _epoch_of(self, t: int) -> int:
+        return 1 + max(0, t - self.warmup) // self.period
+
+    @property
+    def _place(self) -> int:
+        """Of the next observation, in the random rounds or in its epoch."""
+        return self.count if self.count < self.warmup else (self.count - self.warmup) % self.period
 
     @property
     def _waiting(self) -> bool:
         """Whether an epoch is over and its step not yet made, so that the step size matters."""
-        return self.count > 0 and self.count % self.period == 0
+        return self.count >= self.warmup and self._place == 0
 
     def _spread(self, point: Params) -> float:
         return math.sqrt(2 * (point["alpha1"] ** 2 + point["alpha2"] ** 2) / self.epoch)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from syndicated import SGDTS, Agent, Fixed, Space, TwoLayer
+from syndicated import SGDTS, Agent, Fixed, InputError, Space, TwoLayer
 from syndicated.environments import Logistic
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array, Params
@@ -194,3 +194,28 @@ def test_scoring_and_predicting_change_nothing(extra: int) -> None:
         policy.predict(X, {"eta0": eta0})
     for name, array in policy.state().items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_short_start_is_a_penalised_fit_and_epochs_follow_it() -> None:
+    X, y = data()
+    short, plain = SGDTS(dim=DIM, intercept=False, tau=TAU, random_rounds=5), SGDTS(dim=DIM, intercept=False, tau=TAU)
+    assert (short.warmup, short.period) == (5, TAU)
+    learn(short, X[:5], y[:5], 1.0)
+    slope = X[:5].T @ (1 / (1 + np.exp(-X[:5] @ short.start)) - y[:5]) + short.start
+    np.testing.assert_allclose(slope, 0.0, atol=1e-8)  # the gradient of the fit with penalty 1
+    learn(short, X[5 : 5 + TAU], y[5 : 5 + TAU], 1.0)
+    assert short.epoch == 2
+    learn(plain, X[:TAU], y[:TAU], 1.0)
+    assert plain.epoch == 1
+
+
+def test_a_start_that_takes_most_of_the_run_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="SGDTS plays 5,000 random rounds of a horizon of 10,000; give it"):
+        Agent(SGDTS(dim=500))
+    Agent(SGDTS(dim=500, tau=50))
+    Agent(SGDTS(dim=500, random_rounds=500))
+
+
+def test_more_random_rounds_than_an_epoch_has_are_refused() -> None:
+    with pytest.raises(InputError, match="random_rounds must be at most tau, 7; got 8"):
+        SGDTS(dim=2, tau=7, random_rounds=8)
