@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -95,13 +95,13 @@ class Group:
         return load
 
     def _counters(self, postmaster: psutil.Process) -> Counters:
-        family = [postmaster, *postmaster.children()]
+        database = sum(map(_cpu_if_alive, [postmaster, *postmaster.children()]))
         with psycopg.connect(self.address, autocommit=True) as connection:
             wal = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8"
             commits = "(SELECT xact_commit FROM pg_stat_database WHERE datname = current_database())::float8"
             row = connection.execute(f"{wal}, {commits}").fetchone()
         assert row is not None
-        return Counters(sum(map(cpu, self.pids)), sum(cpu(process.pid) for process in family), *row)
+        return Counters(sum(map(cpu, self.pids)), database, *row)
 
     def _rewards(self, bodies: list[bytes]) -> Iterator[bytes]:
         for n, body in enumerate(bodies):
@@ -113,6 +113,13 @@ class Group:
         with psycopg.connect(self.address) as connection:
             query = "SELECT pg_total_relation_size('syndicated.log')::float8 / count(*) FROM syndicated.log"
             return float(connection.execute(query).fetchall()[0][0])
+
+
+def _cpu_if_alive(process: psutil.Process) -> float:
+    """Seconds that a process of the database has computed; that of a connection may have ended with it."""
+    with suppress(FileNotFoundError):
+        return cpu(process.pid)
+    return 0.0
 
 
 async def _fire_all(ports: list[int], messages: Iterator[bytes]) -> Load:

@@ -82,12 +82,15 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def entry(self) -> AbstractContextManager[None]:
-        """A transaction that excludes nobody where several processes may write; it is durable when it ends."""
+    def entry(self, count: int) -> AbstractContextManager[list[int]]:
+        """A transaction that excludes nobody where several processes may write; it is durable when it ends.
+
+        It gives so many reserved sequence numbers for events, larger than all that were given out before.
+        """
 
     @abstractmethod
     def reserve(self, count: int) -> list[int]:
-        """Within a batch or an entry: sequence numbers for events, larger than all that were given out before."""
+        """Within a batch: sequence numbers for events, larger than all that were given out before."""
 
     @abstractmethod
     def settled(self) -> int:
@@ -99,7 +102,10 @@ class Store(ABC):
 
     @abstractmethod
     def view(self) -> AbstractContextManager[None]:
-        """A transaction that only reads: in it the journal stays as it was, whatever other processes do."""
+        """A transaction that only reads: in it the journal stays as it was, whatever other processes do.
+
+        Within a batch it is a part of it, since nobody else changes what was written.
+        """
 
     @abstractmethod
     def append(self, events: Sequence[Event]) -> None:

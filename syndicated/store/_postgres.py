@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from syndicated._extras import extra
@@ -30,7 +30,7 @@ FROM log_numbers
 """
 RESERVE = f"""
 WITH mark AS MATERIALIZED ({MARK})
-SELECT nextval('log_numbers'), mark.at FROM mark, generate_series(1, ?) WHERE mark.last_value >= 0
+SELECT nextval('log_numbers'), mark.at FROM mark, generate_series(1, {{}}) WHERE mark.last_value >= 0
 """
 # The last number is read before the locks: who reserved a smaller one has its lock by then, or has ended.
 SETTLED = f"""
@@ -67,7 +67,7 @@ VIEW = """
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 SET LOCAL idle_in_transaction_session_timeout = '60s'  -- nobody waits for one that reads
 """
-BEGIN = {"batch": LOCK, "view": VIEW}  # by the kind of transaction; an entry waits for nothing
+BEGIN = {"batch": LOCK, "entry": RESERVE, "view": VIEW}  # what transactions begin with, by their kind
 TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
@@ -131,11 +131,19 @@ class Postgres(SQL):
             finally:
                 self._exclusive = False
 
+    @contextmanager
+    def entry(self, count: int) -> Iterator[list[int]]:
+        before = time.time()
+        with self._writing("entry", count) as reserved:
+            yield self._numbers(reserved, before)
+
     def reserve(self, count: int) -> list[int]:
         before = time.time()
-        rows = self._rows(RESERVE, count)
-        self._set_clock(rows[0][1], before)
-        return [number for number, _ in rows]
+        return self._numbers(self._rows(RESERVE.format(count)), before)
+
+    def _numbers(self, reserved: Sequence[tuple[int, float]], before: float) -> list[int]:
+        self._set_clock(reserved[0][1], before)
+        return [number for number, _ in reserved]
 
     def _set_clock(self, at: float, before: float) -> None:
         """See how far the server's clock is ahead of ours, which was asked between `before` and now."""
@@ -218,23 +226,28 @@ class Postgres(SQL):
         return self._db
 
     @contextmanager
-    def _transaction(self, kind: Kind) -> Iterator[None]:
-        committing = False
+    def _transaction(self, kind: Kind, count: int = 0) -> Iterator[list[Any]]:
+        """It gives the rows of what it begins with, which is sent together with BEGIN."""
+        committing, db = False, self._connected()
         with self._errors():
             try:
-                with self._connected().transaction():
-                    self._reconnects = False
-                    try:
-                        if kind in BEGIN:
-                            self._db.execute(BEGIN[kind])
-                        yield
-                    finally:
-                        self._reconnects = True
-                    committing = self._wrote and kind != "view"
-            except psycopg.Error:
-                if committing and self._db.closed:
+                self._reconnects = False
+                try:
+                    yield _last_rows(db.execute(f"BEGIN; {BEGIN[kind].format(count)}"))
+                finally:
+                    self._reconnects = True
+                committing = self._wrote and kind != "view"
+                db.commit()
+            except BaseException as error:
+                with suppress(psycopg.Error):
+                    db.rollback()
+                if committing and db.closed and isinstance(error, psycopg.Error):
                     raise UnknownCommitError(f"{self.name} was lost while it committed") from None
                 raise
+
+    @property
+    def _in_transaction(self) -> bool:
+        return not self._reconnects
 
     def _list_value(self, values: Iterable[Any]) -> list[Any]:
         return list(values)
@@ -255,6 +268,13 @@ class Postgres(SQL):
 
     def _script(self, script: str) -> None:
         self._db.execute(MAKE_SCHEMA + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))
+
+
+def _last_rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
+    """The rows of the last of several statements, if it has any."""
+    while cursor.nextset():
+        pass
+    return cursor.fetchall() if cursor.description else []
 
 
 def _parsed(address: str) -> dict[str, Any]:

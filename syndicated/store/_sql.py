@@ -61,8 +61,13 @@ class SQL(Store):
         """Run a statement; its cursor."""
 
     @abstractmethod
-    def _transaction(self, kind: Kind) -> AbstractContextManager[None]:
-        """All or nothing: a batch, without other batches; an entry; or a view."""
+    def _transaction(self, kind: Kind, count: int = 0) -> AbstractContextManager[Any]:
+        """All or nothing: a batch, without other batches; an entry of so many events; or a view."""
+
+    @property
+    @abstractmethod
+    def _in_transaction(self) -> bool:
+        """Whether there is one under way."""
 
     @abstractmethod
     def _tables(self) -> set[str]:
@@ -77,16 +82,19 @@ class SQL(Store):
         with self._writing("batch"):
             yield self.last()
 
-    def entry(self) -> AbstractContextManager[None]:
-        return self._writing("entry")
+    @contextmanager
+    def entry(self, count: int) -> Iterator[list[int]]:
+        with self._writing("entry"):
+            yield self.reserve(count)
 
     @contextmanager
-    def _writing(self, kind: Kind) -> Iterator[None]:
+    def _writing(self, kind: Kind, count: int = 0) -> Iterator[Any]:
+        """What `_transaction` gives, but it keeps nothing if something fails."""
         if self.read_only:
             raise StoreError(f"{self.name} was opened to be read; it cannot be written")
-        with self._transaction(kind):
+        with self._transaction(kind, count) as begun:
             self._failed = self._wrote = False
-            yield
+            yield begun
             if self._failed:
                 raise StoreError(f"{self.name} keeps nothing of a batch in which something failed")
 
@@ -102,7 +110,7 @@ class SQL(Store):
         return {seq for (seq,) in self._rows(query + self._for_update, self._list_value(refs), b"")}
 
     def view(self) -> AbstractContextManager[None]:
-        return self._transaction("view")
+        return nullcontext() if self._in_transaction else self._transaction("view")
 
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         again = "ON CONFLICT (bandit, seq) DO UPDATE SET at = excluded.at, state = excluded.state"

@@ -87,7 +87,7 @@ class SQLite(SQL):
             self._lock.close()
 
     @contextmanager
-    def _transaction(self, kind: Kind) -> Iterator[None]:
+    def _transaction(self, kind: Kind, count: int = 0) -> Iterator[None]:
         with self._errors():
             self._db.execute("BEGIN" if kind == "view" else "BEGIN IMMEDIATE")
             try:
@@ -97,6 +97,10 @@ class SQLite(SQL):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    @property
+    def _in_transaction(self) -> bool:
+        return self._db.in_transaction
 
     def _list_value(self, values: Iterable[Any]) -> str:
         return json.dumps(list(values))

@@ -693,10 +693,8 @@ def test_entries_wait_for_nobody_and_are_settled_when_all_before_them_have_ended
     address = database()
     slow, quick, reader = (journals.open(address) for _ in range(3))
     _add(slow, _decisions(3))
-    with slow.entry():
-        (number,) = slow.reserve(1)
-        with quick.entry():
-            numbers = quick.reserve(2)
+    with slow.entry(1) as (number,):
+        with quick.entry(2) as numbers:
             quick.append([Event(seq, 1, "decide", 0.0, body=b"b") for seq in numbers])
         assert [number, *numbers] == [4, 5, 6]
         assert (reader.settled(), reader.last()) == (3, 6)
@@ -706,8 +704,7 @@ def test_entries_wait_for_nobody_and_are_settled_when_all_before_them_have_ended
         slow.append([Event(number, 1, "decide", 0.0)])
     assert reader.settled() == 6
     assert [event.seq for event, _ in reader.after(3, upto=5, without=[4])] == [5]
-    with suppress(InterruptedError), slow.entry():
-        slow.reserve(1)
+    with suppress(InterruptedError), slow.entry(1):
         raise InterruptedError
     assert (reader.settled(), reader.last()) == (7, 6)
     with reader.batch() as last:
@@ -720,16 +717,16 @@ def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable
     _add(one, [*_decisions(2, body=b"b"), *_decisions(1, subject="me")])
     with one.batch():
         one.erase("me")
-    with one.entry():
-        one.append([Event(one.reserve(1)[0], 1, "decide", 0.0, key="k")])
-    with pytest.raises(StoreConflictError, match="duplicate key"), other.entry():
-        other.append([Event(other.reserve(1)[0], 1, "decide", 0.0, key="k")])
+    with one.entry(1) as (number,):
+        one.append([Event(number, 1, "decide", 0.0, key="k")])
+    with pytest.raises(StoreConflictError, match="duplicate key"), other.entry(1) as (number,):
+        other.append([Event(number, 1, "decide", 0.0, key="k")])
     other._db.execute("SET lock_timeout = '1ms'")
-    with one.entry():
+    with one.entry(1):
         assert one.hold([1, 3, 99]) == {1}
-        with other.entry():
+        with other.entry(1):
             assert other.hold([2]) == {2}
-        with pytest.raises(StoreError, match="lock timeout"), other.entry():
+        with pytest.raises(StoreError, match="lock timeout"), other.entry(1):
             other.hold([1])
 
 
@@ -738,8 +735,8 @@ def test_the_time_is_that_of_the_server(
 ) -> None:
     store, clock = journals.open(database()), time.time
     monkeypatch.setattr(time, "time", lambda: clock() + 3600)
-    with store.entry():
-        store.reserve(1)
+    with store.entry(1):
+        pass
     assert -3700 < store.clock_offset < -3500
     monkeypatch.undo()
     with store.batch():
@@ -753,8 +750,8 @@ def test_a_journal_of_before_numbers_were_reserved_goes_on(database: Callable[[]
     before._db.execute("DROP SEQUENCE log_numbers")
     before.close()
     after = journals.open(address)
-    with after.entry():
-        assert after.reserve(2) == [4, 5]
+    with after.entry(2) as numbers:
+        assert numbers == [4, 5]
 
 
 def test_who_waits_is_woken_by_a_notification(database: Callable[[], str], journals: Journals) -> None:

@@ -26,7 +26,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
@@ -40,6 +40,9 @@ MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, also if nobody notified
 FOLLOW_SECONDS = 0.02  # between such looks while there is work
+FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
+MAX_FOLLOW_SECONDS = 0.1  # of such a pause
+MAX_READ_EVENTS = 500  # that are surely read with one statement
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
 SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
@@ -83,6 +86,7 @@ class GroupCommit:
         # What this process draws must not be what another one draws. Alone it draws as the library would.
         self._unsettled = Unsettled(secrets.randbits(62) if store.shared else 0)
         self._followed = -math.inf  # when a shared journal was last looked at
+        self._follow_cost = 0.0  # seconds that the last look has taken
         self._news = False  # whether another process has notified since
         self.failed: BaseException | None = None  # what ended the loop, if it was not `stop`
         self.store_error = ""  # why the journal cannot be used, while it cannot
@@ -205,7 +209,8 @@ class GroupCommit:
         if not self.store.shared:
             return math.inf
         busy = (self._news or self._unsettled.events) and not self.store_error
-        return self._followed + (FOLLOW_SECONDS if busy else POLL_SECONDS) - time.monotonic()
+        pause = max(FOLLOW_SECONDS if busy else POLL_SECONDS, min(FOLLOW_PAUSE * self._follow_cost, MAX_FOLLOW_SECONDS))
+        return self._followed + pause - time.monotonic()
 
     async def _serve(self, requests: Sequence[Request]) -> None:
         """Run one batch, and answer its requests."""
@@ -325,8 +330,7 @@ class GroupCommit:
 
     def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
         """Begin a transaction with numbers for its events, and look up what requests ask for."""
-        transaction.enter_context(self.store.entry())
-        numbers = self.store.reserve(len(requests))
+        numbers = transaction.enter_context(self.store.entry(len(requests)))
         if not self.store.shared:
             self._fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
         batch = self._batch(numbers)
@@ -396,10 +400,12 @@ class GroupCommit:
         end = time.monotonic() + SETTLE_SECONDS
         while (upto := self.store.settled()) < wanted and time.monotonic() < end:
             time.sleep(FOLLOW_SECONDS / 10)
+        begin = time.monotonic()
+        # What is read with one statement needs no transaction to be of one moment.
+        with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
+            self._fold_upto(upto)
         self._followed, self._news = time.monotonic(), False
-        if upto > self.state.seq:
-            with self.store.view():
-                self._fold_upto(upto)
+        self._follow_cost = self._followed - begin
 
     def _fold_upto(self, upto: int) -> None:
         """Fold what the journal has up to a number, which is settled."""
@@ -407,7 +413,8 @@ class GroupCommit:
             return
         before = self.state.seq
         if not self.state.follow(self.store, upto, self._unsettled.events):
-            self.state = State.load(self.store, upto=upto)
+            with self.store.view():
+                self.state = State.load(self.store, upto=upto)
         self._unsettled.drop(self.state)
         if self.state.seq > before:
             self.staleness = max(0.0, self.now() - self.state.at)

@@ -25,7 +25,9 @@ def _loaded() -> None:
     load_all()
 
 
-def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_several_reads_is_read_at_one_moment(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     after, outside = Postgres.after, 0
 
     def watch(self: Postgres, *args: Any, **named: Any) -> Any:
@@ -34,6 +36,7 @@ def test_the_state_is_read_at_one_moment(database: Callable[[], str], monkeypatc
         return after(self, *args, **named)
 
     monkeypatch.setattr(Postgres, "after", watch)
+    monkeypatch.setattr("syndicated.service.core.group_commit.MAX_READ_EVENTS", 0)
 
     async def test(address: str) -> None:
         first, idle = Service(open_store(address)), Service(open_store(address))
@@ -117,6 +120,8 @@ def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> 
         await late.admin.erase("", "bob")
         with refused(404, "unknown-decision"):
             await first.decisions.reward("b", RewardRequest(decision_id=again.decision_id, reward=1.0))
+        for service in (first, late):
+            await service.read(lambda batch: None)
         assert contents(first.state) == contents(late.state)
         for service in (first, late):
             await service.stop()
@@ -169,8 +174,7 @@ def test_replicas_decide_at_the_same_time_with_draws_of_their_own_and_fold_in_on
             service.start()
         await replicas[0].admin.create("", Create(name="b", spec=Spec(features=VECTOR, mode="off", fallback="uniform")))
         waits = open_store(address)
-        with waits.entry():
-            (number,) = waits.reserve(1)
+        with waits.entry(1) as (number,):
             asked = [service.decisions.decide("b", ASK) for _ in range(32) for service in replicas]
             replies = await asyncio.gather(*asked)
             again = await replicas[0].decisions.decide("b", ASK)

@@ -102,14 +102,14 @@ def test_windows_do_not_close_for_ever_while_the_journal_is_away(
         batch, entry = store.batch, store.entry
         pages, decisions = 0, store.decisions
 
-        def fail() -> Any:
+        def fail(*args: Any) -> Any:
             raise StoreError("the journal cannot be used: away")
 
         def count(*args: Any) -> Any:
             nonlocal pages
             pages += 1
             if pages == 2:
-                store.batch = store.entry = fail  # type: ignore[method-assign]
+                store.batch = store.entry = fail  # type: ignore[method-assign,assignment]
             return decisions(*args)
 
         store.decisions = count  # type: ignore[method-assign,assignment]
