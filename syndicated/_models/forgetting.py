@@ -56,6 +56,11 @@ class Discounted(Learner):
         """The noise by the one-step errors of the nearest gamma that is kept."""
         return _noise(self.tallies[_nearest(self.gammas, gamma)])
 
+    def rescale(self, factors: Array) -> None:
+        """Bring what is kept into new units, in which each column is so many times what it was."""
+        both = np.outer(factors, factors)
+        self.G, self.H, self.b = self.G * both, self.H * both, self.b * factors
+
     def learn(self, x: Array, reward: float) -> None:
         x = extend(x, self.size)
         for row, gamma in enumerate(self.gammas):
@@ -97,6 +102,10 @@ class Windowed(Learner):
     def noise(self, window: float) -> float:
         """The noise by the one-step errors of the nearest window that is kept."""
         return _noise(self.tallies[_nearest(self.windows, window)])
+
+    def rescale(self, factors: Array) -> None:
+        """Bring what is kept into new units, in which each column is so many times what it was."""
+        self.X, self.G, self.b = self.X * factors, self.G * np.outer(factors, factors), self.b * factors
 
     def learn(self, x: Array, reward: float) -> None:
         x, longest = extend(x, self.size), len(self.y)

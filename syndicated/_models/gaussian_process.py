@@ -44,6 +44,10 @@ class GaussianProcess(Learner):
         n = min(self.count, self.cap)
         return self.X[:n], self.y[:n]
 
+    def rescale(self, factors: Array) -> None:
+        """Bring what is kept into new units, in which each column is so many times what it was."""
+        self.X = self.X * factors
+
     def learn(self, x: Array, reward: float) -> None:
         place = self.count % self.cap
         self.X[place], self.y[place] = extend(x, self.size), reward

@@ -58,11 +58,12 @@ class Settings(NamedTuple):
 class Network:
     """A network that follows the data: it is trained at times that grow by `RETRAIN_GROWTH`.
 
-    `Z` is the diagonal of lam I + Σ g g'/m, with g the gradient at each observation before it was learned.
+    `Z` is the diagonal of lam I + Σ g g'/m, with g the gradient at each observation before it was learned. Rewards are
+    counted from their mean, the level, and if they are `scaled`, in their standard deviation, both as of the training.
     """
 
-    def __init__(self, settings: Settings, size: int) -> None:
-        self.settings, self.size = settings, size
+    def __init__(self, settings: Settings, size: int, scaled: bool = False) -> None:
+        self.settings, self.size, self.scaled, self.unit = settings, size, scaled, 1.0
         self.first = settings.start(size)
         self.weights, self.Z, self.level = self.first, np.full(len(self.first), settings.lam), 0.0
         self.count, self.due = 0, 1
@@ -78,8 +79,12 @@ class Network:
                 self.due = max(self.count + 1, math.ceil(RETRAIN_GROWTH * self.count))
 
     def evaluate(self, X: Array) -> tuple[Array, Array]:
-        """f of every row, and its gradient."""
+        """f of every row in the unit of rewards, and its gradient."""
         return evaluate(self._layers(self.weights), X)
+
+    def means(self, X: Array) -> Array:
+        """What the rewards of rows are above the level."""
+        return self.unit * self.evaluate(X)[0]
 
     def squares(self, g: Array) -> Array:
         """g'Z⁻¹g/m of every row."""
@@ -87,7 +92,8 @@ class Network:
 
     def train(self, X: Array, y: Array) -> None:
         self.level, penalty = float(y.mean()), self.settings.units * self.settings.lam
-        weights, target = self.first, y - self.level
+        self.unit = (float(y.std()) or 1.0) if self.scaled else 1.0
+        weights, target = self.first, (y - self.level) / self.unit
         f, g = evaluate(self._layers(weights), X)
         step = self.settings.eta / (float((g**2).sum()) + penalty)
         loss = 0.5 * float(((f - target) ** 2).sum())

@@ -26,6 +26,7 @@ from syndicated.tuners import Fixed
 from syndicated.types import Arms, Array, Params
 
 MakePolicy = Callable[..., Policy]
+ONES = np.ones(DIM)
 NOISE_LEVEL = 0.25  # of rewards that are real numbers
 
 
@@ -215,26 +216,25 @@ def intercept_is_a_constant_feature(make: MakePolicy) -> None:
 
 def units_of_features_do_not_matter_where_nothing_is_set(make: MakePolicy) -> None:
     """From a billionth to a billion, by powers of two: products are exact, so the arms are the same."""
-    policy = make(dim=DIM, intercept=True)
-    for units in (2.0**30, 2.0**-30, 2.0 ** np.array([-30.0, 0.0, 30.0])) if policy.scale_free else ():
-        share = _same_arms(make, units=units)
-        holds(share == 1.0, f"with features in units of {units}, {share:.0%} of the arms were the same")
+    if make(dim=DIM, intercept=True).scale_free:
+        share = _same_arms(make, units=2.0 ** np.array([-30.0, 0.0, 30.0]))
+        holds(share == 1.0, f"with features in other units, {share:.0%} of the arms were the same")
 
 
 def unit_and_level_of_rewards_do_not_matter_where_nothing_is_set(make: MakePolicy) -> None:
     """A level of a billion times the noise leaves seven digits of it: nearly all arms are the same."""
     policy = make(dim=DIM, intercept=True)
     any_reward = policy.scale_free and policy.rewards == Policy.rewards
-    for scale, level in ((2.0**30, 0.0), (2.0**-30, 0.0), (1.0, 1e9 * NOISE_LEVEL)) if any_reward else ():
+    for scale, level in ((2.0**-30, 0.0), (1.0, 1e9 * NOISE_LEVEL)) if any_reward else ():
         share = _same_arms(make, scale=scale, level=level)
         holds(share > 0.95, f"with rewards times {scale:g} and {level:g} more, {share:.0%} of the arms were the same")
 
 
-def _same_arms(make: MakePolicy, units: float | Array = 1.0, scale: float = 1.0, level: float = 0.0) -> float:
+def _same_arms(make: MakePolicy, units: Array = ONES, scale: float = 1.0, level: float = 0.0) -> float:
     """In what share of rounds an agent with nothing set plays the same arm where features and rewards are these."""
     plain, other = (Agent(make(dim=DIM, intercept=True), seed=1) for _ in range(2))
     clicks, same = plain.policy.rewards == (0.0, 1.0), []
-    for t in range(plain.player.warmup + 60):
+    for t in range(plain.player.warmup + 40):
         X, (u,) = _arms(t, 5), Stream(1, NOISE, t).uniforms(1)
         one, two = plain.decide(X), other.decide(X * units)
         same.append(one.arm == two.arm)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,18 +10,18 @@ import numpy.typing as npt
 from syndicated._models.forgetting import Discounted, Solution, Windowed, solve
 from syndicated._models.kernels import dot, squares
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
-class ForgettingPolicy(Policy):
+class ForgettingPolicy(ScaledPolicy):
     """LinUCB on a model that forgets; `forgets` names the hyper-parameter that says how fast.
 
     `horizon` and `variation`, the length of theta's way in all, enter the theoretical value of that one; `delta`, `S`
     (a bound on |theta|) and `L` (one on |x|) the theoretical alpha. `boldness` c stands for alpha = c s, with s the
-    noise that the model's errors show.
+    noise that the model's errors show; features are then in units of their own, and rewards counted from the first.
     """
 
     delta: float = 0.1
@@ -32,7 +32,9 @@ class ForgettingPolicy(Policy):
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
     forgets: ClassVar[str]
+    _feature_units: ClassVar[tuple[str, ...]] = ("alpha", "lam")
     model: Discounted | Windowed = field(init=False, repr=False)
+    origin: float = field(init=False, default=0.0, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,11 +79,22 @@ class ForgettingPolicy(Policy):
         return np.stack([self._optimistic(columns, point) for point in points])
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        return dot(self.columns(arms), self._solution(params).theta)
+        return dot(self.columns(arms), self._solution(params).theta) + self.origin
+
+    def expected(self, score: float) -> float:
+        return score + self.origin
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        self._solved = {}
-        self.model.learn(x, reward)
+        self._solved, row = {}, self._row(x)
+        if self.model.count == 0 and self.intercept and self.units.due:
+            self.origin = reward
+        self.model.learn(row, reward - self.origin)
+
+    def _rescale(self, factors: Array) -> None:
+        self.model.rescale(factors)
+
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        return {"origin": np.array(0.0), **super().upgraded(arrays)}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         self._solved = {}

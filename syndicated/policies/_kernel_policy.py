@@ -11,17 +11,18 @@ import numpy.typing as npt
 from syndicated._models.arm_draws import order_of
 from syndicated._models.gaussian_process import GaussianProcess, Posterior
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.space import Space
 from syndicated.types import Arms, Array, Params
 
 
 @dataclass(kw_only=True, eq=False)
-class KernelPolicy(Policy):
+class KernelPolicy(ScaledPolicy):
     """A policy on a Gaussian process with noise `lam` and `lengthscale`, on the last `cap` observations.
 
     `boldness` c stands for alpha = c s, with s the amplitude of the kernel under which the rewards are likeliest: c
-    posterior standard deviations. `reach` r stands for a lengthscale of r times the usual distance of two rows. `B`
+    posterior standard deviations. `reach` r stands for a lengthscale of r times the usual distance of two rows; where
+    no lengthscale is given, features are in units of their own. `B`
     bounds the norm of the reward function, and `delta` is the error probability: both enter the theoretical alpha.
     Rewards are counted from their mean, so `intercept` changes nothing.
     """
@@ -37,6 +38,7 @@ class KernelPolicy(Policy):
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",), "reach": ("lengthscale",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
+    _feature_units: ClassVar[tuple[str, ...]] = ("lengthscale",)
     doubt: ClassVar[float]  # log(doubt/delta) is in the theoretical alpha
     model: GaussianProcess = field(init=False, repr=False)
 
@@ -82,7 +84,10 @@ class KernelPolicy(Policy):
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
         self._posteriors = {}
-        self.model.learn(x, reward)
+        self.model.learn(self._row(x), reward)
+
+    def _rescale(self, factors: Array) -> None:
+        self.model.rescale(factors)
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         self._posteriors = {}

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._models.arm_draws import order_of
-from syndicated._models.kernels import extend
 from syndicated._models.network import Network, Settings
 from syndicated.errors import InputError
-from syndicated.policies.base import Policy
+from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.space import Space
 from syndicated.types import Arms, Array, Ints, Params
 
@@ -19,13 +18,14 @@ WHOLE = ("steps", "width", "depth")
 
 
 @dataclass(kw_only=True, eq=False)
-class NeuralPolicy(Policy):
+class NeuralPolicy(ScaledPolicy):
     """A policy on a network with exploration `alpha` and what it is trained with: all of them hyper-parameters.
 
     `lam` is the penalty, `eta` the step size, in units of one over the largest curvature, `steps` the number of steps,
     `width` half of the units of a hidden layer, `depth` the number of layers of weights. Every candidate has its own
     network, which all observations reach. `boldness` c stands for alpha = c s, with s the standard deviation of the
-    rewards. The state has the observations only: networks are made of them when they are asked for.
+    rewards. Where no alpha is given, features are in units of their own, and rewards in s. The state has the
+    observations only: networks are made of them when they are asked for.
     """
 
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
@@ -38,6 +38,7 @@ class NeuralPolicy(Policy):
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("alpha",)}
     exploring: ClassVar[tuple[str, ...]] = ("alpha",)
+    _feature_units: ClassVar[tuple[str, ...]] = ("alpha",)
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)
@@ -72,12 +73,16 @@ class NeuralPolicy(Policy):
         rows, order = self._sorted(arms)
         network = self._network(params)
         means = np.empty(len(rows))
-        means[order] = network.evaluate(rows)[0] + network.level
+        means[order] = network.means(rows) + network.level
         low, high = self.rewards
         return np.clip(means, low, high)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        self.X, self.y = np.vstack([self.X, extend(x, self.size)]), np.append(self.y, reward)
+        row = self._row(x)
+        self.X, self.y = np.vstack([self.X, row]), np.append(self.y, reward)
+
+    def _rescale(self, factors: Array) -> None:
+        self.X, self._networks = self.X * factors, {}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         self._networks = {}
@@ -90,7 +95,7 @@ class NeuralPolicy(Policy):
     def _network(self, point: Params) -> Network:
         whole = (int(point[name]) for name in WHOLE)
         settings = Settings(point["lam"], point["eta"], *whole)
-        network = self._networks.setdefault(settings, Network(settings, self.size))
+        network = self._networks.setdefault(settings, Network(settings, self.size, scaled=self.units.due > 0))
         network.follow(self.X, self.y)
         return network
 
@@ -105,5 +110,5 @@ class NeuralPolicy(Policy):
         found = {}
         for network in {id(each): each for each in map(self._network, points)}.values():
             f, g = network.evaluate(rows)
-            found[network.settings] = f, np.sqrt(network.squares(g))
+            found[network.settings] = network.unit * f, np.sqrt(network.squares(g))
         return [found[self._network(point).settings] for point in points]

@@ -17,8 +17,8 @@ class ScaledPolicy(Policy):
     """A policy whose model is in the features' own units, unless a hyper-parameter is given in those they come in.
 
     So penalties, steps and bounds that nobody gave mean the same whatever the features are measured in, and those that
-    somebody gave mean what the formulas say. `_feature_units` names the hyper-parameters that are in the features'
-    units. A point that is empty takes all of them from theory.
+    somebody gave mean what the formulas say. `_feature_units` names the hyper-parameters that are in the units that
+    features come in; a point that has no natural one, if there are such, leaves them to theory.
     """
 
     scale_free: ClassVar[bool] = True
@@ -31,7 +31,8 @@ class ScaledPolicy(Policy):
         super().prepare(points, catalogue)
 
     def _leave_units_open(self, points: Sequence[Params]) -> bool:
-        return bool(points) and all(point and point.keys().isdisjoint(self._feature_units) for point in points)
+        named, given = set(self.natural or self.hyper), set(self._feature_units)
+        return bool(points) and all(named & point.keys() and not given & point.keys() for point in points)
 
     def columns(self, arms: Arms) -> Array:
         return self.units.columns(arms if arms.ndim == 2 else self._rows[arms], self.size)
