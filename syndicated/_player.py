@@ -56,6 +56,9 @@ class Proposal(NamedTuple):
         return np.asarray(np.bincount(self.played, self.probabilities, len(self.scores)), dtype=np.float64)
 
 
+Replayed = tuple[Ints, Choice]  # the arm that was played in each round, and the last choice
+
+
 class PreparedPoints:
     """Points with theory filled in as of a round, then the same without exploration, at `greedy_rows`."""
 
@@ -151,15 +154,29 @@ class Player:
     def _decide_tables(self, given: Array, round_: int) -> list[Decision]:
         """The decisions of a tuner that draws nothing, of tables that are alike."""
         choice = self._only_choice
-        n, K, dim = given.shape
-        tables = self.check_table(given.reshape(n * K, dim)).reshape(n, K, dim)
-        policy = self.policies[0]
+        tables, policy = np.ascontiguousarray(given, dtype=np.float64), self.policies[0]
         params = policy.theory(round_, choice.params)
         arms = policy.best_many(tables, choice.params, round_, self._stream)
         if min(arms) < 0:
             self._refuse(tables[arms.index(min(arms))], policy, params)
-        rows = tables[np.arange(n), arms]
+        rows = tables[np.arange(len(tables)), arms]
         return [Decision(self.id, round_ + t, arm, rows[t], 1.0, params, choice) for t, arm in enumerate(arms)]
+
+    def replay(self, given: Any, places: Ints, rewards: Array, round_: int, last: Choice) -> Replayed:
+        """Play rounds from this one on, and learn the reward of those in which the arm is the one that was played."""
+        played, done = np.empty(len(given), dtype=np.int64), 0
+        tables = isinstance(given, np.ndarray) and given.ndim == 3 and self._in_batches
+        while done < len(given):
+            if tables:
+                rest = given[done:], places[done:], rewards[done:]
+                done += self.policies[0].replay(*rest, self._only[0], played[done:])
+            if done < len(given):
+                decision = self.decide(given[done], round_ + done, last)
+                last, played[done] = decision.choice or last, decision.place
+                if decision.place == places[done]:
+                    self.learn(decision, float(rewards[done]))
+                done += 1
+        return played, last
 
     def decide_slate(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, k: int) -> list[Decision]:
         """The k best arms by the choice of a round, each a decision of its own from this round on. Changes nothing.

@@ -18,6 +18,8 @@ MAX_GAIN = 2.0  # of one reward for the suspicion that the world has changed
 MAX_SIZES = 256  # errors that are remembered: what is usual is what these show
 MIN_SIZES = 20  # errors before anything is unusual
 MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
+FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
+NEW_DISCOUNT = 0.6  # of boldness where all rows are new: they explore by themselves
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
 TIED = -2  # in place of an arm: several are best
 MAX_ROWS = 256  # rows that are remembered: one that is not among them is new
@@ -60,6 +62,17 @@ def ucb_best_many(
     for t in range(len(tables)):
         if ucb_best(out[t], tables[t], centre, unit, inverses, thetas, boldness, noise):
             out[t] = TIED
+
+
+@compiled("f8(f8, f8[::1], b1)")
+def unit_of_boldness(N: float, sums: Array, intercept: bool) -> float:
+    """What a boldness of 1 stands for: the noise that N errors show, less as far as rows are new; 1 if there is none.
+
+    Few errors may all be small by chance, and an arm given up for that is not tried again: they count as more.
+    """
+    freedom, few = N - intercept, 1.0 + FEW_ERRORS / max(N, 1.0)
+    noise = math.sqrt(few * sums[RSS] / freedom) if sums[RSS] > 0.0 and freedom > 0.0 else 1.0
+    return float(noise * (1.0 - NEW_DISCOUNT * sums[NEW_SHARE]))
 
 
 @compiled("b1(f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -268,3 +281,52 @@ def observe_many(
         if count + t + 1 >= due or not lost < max_loss:
             return t + 1, lost
     return len(X), lost
+
+
+@compiled(
+    "UniTuple(f8, 3)(i8[::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], "
+    "f8[::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], i8[::1], f8[::1], f8[::1], f8, i8, i8, f8, b1)"
+)
+def replay_rounds(
+    out: Ints,
+    G: Array,
+    b: Array,
+    sums: Array,
+    sizes: Array,
+    rows: Array,
+    trace: Array,
+    inverses: Array,
+    thetas: Array,
+    first: Array,
+    centre: Array,
+    unit: Array,
+    low: Array,
+    high: Array,
+    tables: Array,
+    places: Ints,
+    rewards: Array,
+    boldness: Array,
+    origin: float,
+    count: int,
+    due: int,
+    max_loss: float,
+    intercept: bool,
+) -> tuple[float, float, float]:
+    """`ucb_best` of one table after the other, and `observe` where it is the arm that was played.
+
+    Until several arms are best, none can be played, or the model is due for a refresh: how many rounds were done, how
+    many of them were learned, and what the last one cost.
+    """
+    learned = 0
+    for t in range(len(tables)):
+        noise = unit_of_boldness(G[-1, -1], sums, intercept)
+        tied = ucb_best(out[t : t + 1], tables[t], centre, unit, inverses, thetas, boldness, noise)
+        if tied or out[t] < 0:
+            return t, learned, 0.0
+        if out[t] == places[t]:
+            arrays = (G, b, sums, sizes, rows, trace, inverses[0], thetas[0], first, centre, unit, low, high)
+            learned += 1
+            lost = observe(*arrays, tables[t, places[t]], rewards[t] - origin, count + learned, False)
+            if count + learned >= due or not lost < max_loss:
+                return t + 1, learned, lost
+    return len(tables), learned, 0.0

@@ -40,7 +40,6 @@ from syndicated._models.scaled_kernels import (
     MAX_ROWS,
     MAX_SIZES,
     MOVING,
-    NEW_SHARE,
     NOT_ZERO,
     RSS,
     TIED,
@@ -50,16 +49,16 @@ from syndicated._models.scaled_kernels import (
     meet,
     observe,
     observe_many,
+    replay_rounds,
     standard,
     ucb_best,
     ucb_best_many,
+    unit_of_boldness,
 )
 from syndicated.errors import InputError
-from syndicated.types import Array, Params
+from syndicated.types import Array, Ints, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
-NEW_DISCOUNT = 0.6  # of boldness where all rows are new: they explore by themselves
-FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
 SOON = 500  # observations within which a level that moved twice is one that moves
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
@@ -157,17 +156,9 @@ class ScaledRidge(Learner):
         return {**arrays, "sums": np.append(arrays["sums"], 0.0), "seen": np.zeros(MAX_ROWS)}
 
     def estimate(self, given: Params) -> tuple[Prior, float]:
-        """The prior that is estimated now, and what a boldness of 1 stands for.
-
-        That is the noise that the errors show (1 as long as there was none), or less as far as rows are new: these
-        explore by themselves. Few errors may all be small by chance, and an arm given up for that is not tried again:
-        they count as more.
-        """
+        """The prior that is estimated now, and what a boldness of 1 stands for."""
         if self._estimated is None:
-            freedom, rss = float(self.G[-1, -1]) - self.intercept, float(self.sums[RSS])
-            few = 1.0 + FEW_ERRORS / max(float(self.G[-1, -1]), 1.0)
-            noise = math.sqrt(few * rss / freedom) if rss > 0.0 and freedom > 0.0 else 1.0
-            unit = noise * (1.0 - NEW_DISCOUNT * float(self.sums[NEW_SHARE]))
+            unit = unit_of_boldness(self.G[-1, -1], self.sums, self.intercept)
             self._estimated = Prior(self.lam, float(self.intercept), 1.0), unit
         return self._estimated
 
@@ -257,6 +248,23 @@ class ScaledRidge(Learner):
             taken, lost = observe_many(*self._arrays, *rest, due, MAX_PRECISION_LOSS, self.factored)
             self.count, self._estimated, done = self.count + int(taken), None, done + int(taken)
             self._keep_up(lost)
+
+    def replay(self, tables: Array, places: Ints, rewards: Array, boldness: Array, played: Ints) -> int:
+        """Play one table after the other, and learn where that is what was played, until equals or a refresh stop it.
+
+        Gives how many were played.
+        """
+        if self._empty:
+            return 0
+        done, learned, lost = replay_rounds(
+            played,
+            *(*self._arrays[:6], self.stack, self.thetas, *self._arrays[8:]),
+            *(tables, places, rewards, boldness, self.origin, self.count, self.due, MAX_PRECISION_LOSS, self.intercept),
+        )
+        if learned:
+            self.count, self._estimated = self.count + int(learned), None
+            self._keep_up(lost)
+        return int(done)
 
     def _keep_up(self, lost: float) -> None:
         """After an observation that cost so much precision: start again, or refresh, if it is time."""

@@ -13,7 +13,7 @@ from syndicated._validation import MAX_MAGNITUDE, check_count, check_flag, check
 from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import Stream
-from syndicated.types import ArmRows, Arms, Array, Params
+from syndicated.types import ArmRows, Arms, Array, Ints, Params
 
 NO_FEATURES: Array = np.empty((0, 0))
 
@@ -45,9 +45,9 @@ class Policy(Learner):
     def __init_subclass__(cls) -> None:
         """A subclass with scores, theory or learn of its own inherits no compiled form that knows nothing of them."""
         if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best" not in vars(cls):
-            cls.best, cls.best_many = Policy.best, Policy.best_many  # type: ignore[method-assign]
+            cls.best, cls.best_many, cls.replay = Policy.best, Policy.best_many, Policy.replay  # type: ignore[method-assign]
         if "learn" in vars(cls) and "learn_many" not in vars(cls):
-            cls.learn_many = Policy.learn_many  # type: ignore[method-assign]
+            cls.learn_many, cls.replay = Policy.learn_many, Policy.replay  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
@@ -141,6 +141,13 @@ class Policy(Learner):
         """`learn` one observation after the other."""
         for x, reward, used in zip(X, rewards.tolist(), params, strict=True):
             self.learn(x, reward, used)
+
+    def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, played: Ints) -> int:
+        """Play the first of these rounds with a point, and learn where that is what was played; how many were done.
+
+        For policies that have a compiled form of it, which must give what `best` and `learn` give.
+        """
+        return 0
 
     def usual(self, reward: float) -> float:
         """What the reward that was learned last counted as: itself, unless the policy took it for an outlier."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 
 class LinUCB(RidgePolicy):
@@ -47,3 +47,9 @@ class LinUCB(RidgePolicy):
             return super().best_many(tables, point, t, rng)
         found = self.model.best_many(tables, boldness)
         return [(arms or self.best(tables[n], (point,), t + n, rng(t + n)))[0] for n, arms in enumerate(found)]
+
+    def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, played: Ints) -> int:
+        boldness = self._boldness((point,))
+        if boldness is None or not isinstance(self.model, ScaledRidge):
+            return 0
+        return self.model.replay(tables, places, rewards, boldness, played)

@@ -6,7 +6,7 @@ import pytest
 from syndicated import Agent, Consensus, Corral, LinUCB, Space, Syndicated
 from syndicated.errors import InputError
 from syndicated.policies import POLICIES
-from syndicated.types import Array, Decision
+from syndicated.types import Array, Decision, Ints
 
 CONTEXTS = [{"hour": float(hour), "country": country} for hour in range(12) for country in ("fr", "de")]
 ARMS = ["tea", "coffee", {"id": "milk", "price": 2.0}]
@@ -104,3 +104,51 @@ def test_a_mistake_anywhere_changes_nothing() -> None:
         with pytest.raises(InputError, match=message):
             agent.learn_many(given, rewards)
     assert agent.state() == before
+
+
+def _looped(agent: Agent, tables: Array, places: Ints, rewards: Array) -> list[int]:
+    """`replay` as decide and learn; decisions that the log did not make get no reward, and are not open."""
+    played = []
+    for table, place, reward in zip(tables, places.tolist(), rewards.tolist(), strict=True):
+        decision = agent.decide(table)
+        played.append(decision.place)
+        if decision.place == place:
+            agent.learn(decision, reward)
+        agent._open.discard(decision.round)
+    return played
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "LinTS", "UCBGLM", "ArmUCB", "Consensus", "Corral", "nothing set"])
+def test_a_replay_is_the_loop_over_the_log(name: str) -> None:
+    one, many = AGENTS[name](), AGENTS[name]()
+    for part, rounds in enumerate((5, 400)):
+        rng = np.random.default_rng(part)
+        tables, places = _tables(rounds, part), rng.integers(4, size=rounds)
+        rewards = (rng.random(rounds) < 1 / (1 + np.exp(-tables[np.arange(rounds), places, 0]))).astype(float)
+        assert many.replay(tables, places, rewards).tolist() == _looped(one, tables, places, rewards)
+        assert (many.round, many.open) == (one.round, 0)
+        assert many.state() == one.state()
+
+
+def test_named_arms_are_replayed() -> None:
+    agent, places = Agent(), np.arange(len(CONTEXTS)) % 3
+    played = agent.replay(CONTEXTS, places, np.ones(len(CONTEXTS)), arms=ARMS)
+    assert set(played.tolist()) <= {0, 1, 2}
+    assert agent.round == len(CONTEXTS)
+
+
+def test_a_log_that_does_not_fit_is_refused_and_changes_nothing() -> None:
+    agent = Agent(LinUCB(dim=3))
+    tables = _tables(4)
+    for places, rewards, message in (
+        ([0, 1], [1.0] * 4, "a place and a reward for each of 4 rounds"),
+        ([0.0] * 4, [1.0] * 4, "a place and a reward for each of 4 rounds"),
+        ([0] * 4, [1.0, 2.0], "a place and a reward for each of 4 rounds"),
+        ([0] * 4, [1.0, 2.0, np.inf, 0.0], "a reward of this policy must"),
+    ):
+        with pytest.raises(InputError, match=message):
+            agent.replay(tables, places, rewards)
+    tables[3, 1, 1] = np.nan
+    with pytest.raises(InputError, match="feature"):
+        agent.replay(tables, [0] * 4, [1.0] * 4)
+    assert (agent.round, int(agent.policy.state()["model.count"])) == (0, 0)
