@@ -154,12 +154,16 @@ class Store(ABC):
         """Decisions of a bandit after a sequence number, in order."""
 
     @abstractmethod
-    def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
-        """The last events of these kinds of a bandit, the newest first."""
+    def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
+        """The last events of these kinds of a bandit, or the last before a sequence number, the newest first."""
 
     @abstractmethod
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         """The newest snapshot of every bandit; or all of one bandit, the newest first."""
+
+    @abstractmethod
+    def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
+        """The sequence number, the time and the bytes of the snapshots of a bandit, the newest first."""
 
     @abstractmethod
     def prune(self, bandit: int, before: float, upto: int) -> int:

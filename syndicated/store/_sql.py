@@ -38,6 +38,7 @@ CREATE TABLE snapshots (
 )
 """
 Kind = Literal["batch", "entry", "view"]  # of transactions
+MAX_SEQ = 2**63 - 1  # no event has such a number
 MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the next
 
 
@@ -166,15 +167,19 @@ class SQL(Store):
     def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
         return self._events("bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?", bandit, after, limit)
 
-    def recent(self, bandit: int, kinds: Sequence[str], limit: int) -> list[Event]:
-        where = f"bandit = ? AND kind {self._in_list} ORDER BY seq DESC LIMIT ?"
-        return self._events(where, bandit, self._list_value(kinds), limit)
+    def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
+        where = f"bandit = ? AND kind {self._in_list} AND seq < ? ORDER BY seq DESC LIMIT ?"
+        return self._events(where, bandit, self._list_value(kinds), MAX_SEQ if before is None else before, limit)
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         newest = "(bandit, seq) IN (SELECT bandit, max(seq) FROM snapshots GROUP BY bandit) ORDER BY bandit"
         where, values = (newest, []) if bandit is None else ("bandit = ? ORDER BY seq DESC", [bandit])
         rows = self._rows(f"SELECT bandit, seq, at, state FROM snapshots WHERE {where}", *values)
         return [Snapshot(*row) for row in rows]
+
+    def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
+        query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
+        return [(int(seq), float(at), int(size)) for seq, at, size in self._rows(query, bandit)]
 
     def prune(self, bandit: int, before: float, upto: int) -> int:
         where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"

@@ -344,6 +344,8 @@ class Model(RuleBasedStateMachine):
     def recent(self, bandit: int, kinds: list[str], limit: int) -> None:
         of = [e for e in reversed(self.log) if e.bandit == bandit and e.kind in kinds]
         assert self.store.recent(bandit, kinds, limit) == of[:limit]
+        for last in of[:1]:
+            assert self.store.recent(bandit, kinds, limit, before=last.seq) == of[1 : 1 + limit]
 
     @invariant()
     def the_same(self) -> None:
@@ -352,6 +354,7 @@ class Model(RuleBasedStateMachine):
         of = [[s for s in self.saved if s.bandit == bandit] for bandit in range(3)]
         assert [self.store.snapshots(bandit) for bandit in range(3)] == of
         assert self.store.snapshots() == [found[0] for found in of if found]
+        assert self.store.snapshot_sizes(1) == [(s.seq, s.at, len(s.state)) for s in of[1]]
 
 
 def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:

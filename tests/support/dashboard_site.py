@@ -151,6 +151,7 @@ async def visit(site: Site, name: str) -> Page:
     live = await site.get(f"/bandits/{name}/live")
     assert live.source.strip() in page.source
     assert f"{name} · syndicated" in page.text
-    for link in {link for link in page.values("href") if "/decisions/" in link}:
+    links = [link for link in page.values("href") if link.startswith(f"/bandits/{name}/")]
+    for link in {*links, f"/bandits/{name}?by=time", f"/bandits/{name}/arms", f"/bandits/{name}/decisions"}:
         await site.get(link)
     return page

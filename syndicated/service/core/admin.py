@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,10 +13,10 @@ import msgspec
 from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.service.core import log_lines
+from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import EPOCH_FIELDS, Bandit, build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit, T
-from syndicated.service.core.history import mean_and_error
 from syndicated.service.core.messages import (
     Arm,
     ArmNumbers,
@@ -139,8 +138,8 @@ class Admin:
         """The arms that were played in this epoch, those played most first."""
 
         def run(batch: Batch) -> list[ArmNumbers]:
-            tallies = batch.state.bandit(name).history.arms
-            return [_arm_numbers(arm, *tallies[arm]) for arm in sorted(tallies, key=lambda arm: -tallies[arm][0])]
+            history = batch.state.bandit(name).history
+            return arm_numbers(history, most_played(history))
 
         return self._submit(run)
 
@@ -181,8 +180,8 @@ class Admin:
 
     def models(self, name: str) -> "asyncio.Future[list[ModelReply]]":
         def run(batch: Batch) -> list[ModelReply]:
-            saved = batch.store.snapshots(batch.state.bandit(name).id)
-            return [ModelReply(version=s.seq, at=s.at, bytes=len(s.state)) for s in saved]
+            saved = batch.store.snapshot_sizes(batch.state.bandit(name).id)
+            return [ModelReply(version=seq, at=at, bytes=size) for seq, at, size in saved]
 
         return self._submit(run)
 
@@ -192,8 +191,8 @@ class Admin:
         def run(batch: Batch) -> ModelReply:
             batch.state.bandit(name)
             self._group_commit.save_snapshots(batch)
-            newest = batch.store.snapshots(batch.state.bandit(name).id)[0]
-            return ModelReply(version=newest.seq, at=newest.at, bytes=len(newest.state))
+            version, at, size = batch.store.snapshot_sizes(batch.state.bandit(name).id)[0]
+            return ModelReply(version=version, at=at, bytes=size)
 
         return self._submit(run)
 
@@ -209,9 +208,10 @@ class Admin:
             data = _model(batch, name, model) if isinstance(model, int) else model
             _, agent = build_parts(bandit.spec)
             agent.restore(data)
-            event = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": data})
+            kept = {"version": model} if isinstance(model, int) else {}
+            event = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": data, **kept})
             after = Bandit.from_snapshot(bandit.snapshot())
-            after.load(data, event.seq)
+            after.load(data, event)
             return _bandit_reply(after)
 
         return self._submit(run)
@@ -316,10 +316,10 @@ def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, model: byte
     body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
     event = batch.add(SERVICE_ID, "configure", body)
     after = Bandit.from_snapshot(bandit.snapshot())
-    after.configure(spec, event.seq)
+    after.configure(spec, event)
     if model is not None:
         load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": model})
-        after.load(model, load.seq)
+        after.load(model, load)
     return _bandit_reply(after)
 
 
@@ -336,11 +336,6 @@ def _bandit_reply(bandit: Bandit) -> BanditReply:
         arms=len(bandit.arms),
         known_arms=len(bandit.known_arms),
     )
-
-
-def _arm_numbers(arm: str, decisions: float, rewards: float, total: float, squares: float) -> ArmNumbers:
-    mean, error = (value if math.isfinite(value) else None for value in mean_and_error(rewards, total, squares))
-    return ArmNumbers(arm=arm, decisions=int(decisions), rewards=int(rewards), mean=mean, error=error)
 
 
 def _convert(thing: Any, kind: type[T]) -> T:

@@ -27,6 +27,7 @@ from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
 from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
+from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
 from syndicated.service.core.records import Decided, Record, TopArm, decode, from_choice, to_decision
 from syndicated.service.core.size_limits import max_known_arms
 from syndicated.service.core.tables import pack_arms, pack_table
@@ -67,6 +68,8 @@ class Bandit:
         self.id, self.name, self.retired = id_, name, False
         self.version = self.closed = epoch
         self.lates = 0
+        self.past: list[PastEpoch] = []
+        self.loads: list[Load] = []
         self.latest = 0  # decision that was folded in this process
         self._start(spec, epoch, (), ())
 
@@ -80,11 +83,14 @@ class Bandit:
 
     # what changes a bandit
 
-    def configure(self, spec: Spec, seq: int) -> None:
+    def configure(self, spec: Spec, event: Event) -> None:
         """A new spec: a new epoch if the agent is another one."""
         if any(getattr(spec, part) != getattr(self.spec, part) for part in EPOCH_FIELDS):
-            self.version = seq
-            self._start(spec, seq, self.arms.values(), self.registered.numbers)
+            past = past_epoch(self.history, self.epoch, self.spec.policy["name"], self.spec.tuner["name"])
+            self.past = [*self.past, past][-MAX_PAST_EPOCHS:] if self.history.count else self.past
+            self.loads = []
+            self.version = event.seq
+            self._start(spec, event.seq, self.arms.values(), self.registered.numbers)
         self.spec = spec
 
     def put_arms(self, arms: Sequence[Arm], *, numbered: bool) -> None:
@@ -99,10 +105,11 @@ class Bandit:
         self.agent.player.retire(arm)
         self.version = seq
 
-    def load(self, model: bytes, seq: int) -> None:
+    def load(self, model: bytes, event: Event) -> None:
         """Go on from a stored model of the same agent."""
         self.agent.restore(model)
-        self.version = seq
+        self.version = event.seq
+        self.loads = [*self.loads, Load(event.seq, event.at, self.history.count)][-MAX_LOADS:]
 
     def fold_decision(self, record: Record) -> None:
         """Count a decision, and advance the agent if it was one of the agent's rounds."""
@@ -290,6 +297,8 @@ class Bandit:
             "closed": self.closed,
             "lates": self.lates,
             "history": self.history.head(),
+            "past": msgspec.to_builtins(self.past),
+            "loads": msgspec.to_builtins(self.loads),
             "compressed": True,
         }
         agent = np.frombuffer(zlib.compress(self.agent.state(), COMPRESSION), np.uint8)
@@ -302,6 +311,8 @@ class Bandit:
         bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
         bandit.retired, bandit.version = head["retired"], head["learned"]
         bandit.closed, bandit.lates = head["closed"], head["lates"]
+        bandit.past = msgspec.convert(head.get("past", []), list[PastEpoch])
+        bandit.loads = msgspec.convert(head.get("loads", []), list[Load])
         arms = msgspec.convert(head["arms"], list[Arm])
         bandit.registered = RegisteredArms(bandit.encoder, arms, head.get("numbered", ()))
         agent = arrays["agent"].tobytes()

@@ -11,7 +11,12 @@ from syndicated.types import Array
 
 MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come half as often
 MAX_ARM_TALLIES = 10_000  # arms that are counted, the first ones
+RECENT_ROWS = 50  # of the table: what one or two times as many rows span is recent, an eighth to a half of an epoch
 FIXED_COLUMNS = 6  # before the probabilities: time, decisions, rewards, their sum, sum of squares, explored
+HEAD_FIELDS = (
+    *("count", "learned", "explored", "agreed", "total", "squares", "tallies", "arms"),
+    *("played", "recent", "recent_starts", "began", "latest"),
+)  # of a snapshot
 
 
 class History:
@@ -24,6 +29,11 @@ class History:
         self.total = self.squares = 0.0
         self.tallies: dict[str, list[float]] = {}  # by who decided: decisions, rewards, their sum, sum of squares
         self.arms: dict[str, list[float]] = {}  # by arm: decisions, rewards, their sum, sum of squares
+        self.played: dict[str, list[float | None]] = {}  # by arm: when it was played first (if known) and last
+        self.recent: list[dict[str, list[float]]] = [{}, {}]  # as `arms`, of this block of decisions and the last one
+        self.recent_starts = [0, 0]  # how many decisions there were before each of these blocks
+        self.began: float | None = None  # the time of the first decision
+        self.latest: float | None = None  # and of the latest
         self._stride = 1
         self._rows: list[list[float]] = []
 
@@ -32,24 +42,40 @@ class History:
         self.explored += decided.explored
         self.agreed += decided.by == "caller" and decided.agrees
         self._tally(decided.by)[0] += 1
+        self.latest = at
+        if self.count == 1:
+            self.began = at
         if decided.arm in self.arms or len(self.arms) < MAX_ARM_TALLIES:
-            self.arms.setdefault(decided.arm, [0, 0, 0.0, 0.0])[0] += 1
+            self._count_arm(decided.arm, at)
         if self.count % self._stride == 0:
             row = [at, self.count, self.learned, self.total, self.squares, self.explored]
             self._rows.append(row + np.concatenate(probabilities()).tolist())
             if len(self._rows) > MAX_ROWS:
                 self._rows = self._rows[1::2]
                 self._stride *= 2
+        if self.count % (RECENT_ROWS * self._stride) == 0:
+            self.recent = [{}, self.recent[0]]
+            self.recent_starts = [self.count, self.recent_starts[0]]
+
+    def _count_arm(self, arm: str, at: float) -> None:
+        if arm in self.arms:
+            self.played.setdefault(arm, [None, at])[1] = at  # states of before this was kept do not know the first
+        else:
+            self.played[arm] = [at, at]
+        for tallies in (self.arms, self.recent[0]):
+            tallies.setdefault(arm, [0, 0, 0.0, 0.0])[0] += 1
 
     def add_reward(self, by: str, arm: str, reward: float) -> None:
         self.learned += 1
         self.total += reward
         self.squares += reward * reward
-        for tally in (self._tally(by), self.arms.get(arm)):
-            if tally is not None:
-                tally[1] += 1
-                tally[2] += reward
-                tally[3] += reward * reward
+        counted = [self._tally(by)]
+        if arm in self.arms:
+            counted += [self.arms[arm], self.recent[0].setdefault(arm, [0, 0, 0.0, 0.0])]
+        for tally in counted:
+            tally[1] += 1
+            tally[2] += reward
+            tally[3] += reward * reward
 
     def _tally(self, by: str) -> list[float]:
         return self.tallies.setdefault(by, [0, 0, 0.0, 0.0])
@@ -58,15 +84,23 @@ class History:
         """(n, 6 + candidates): time, decisions, rewards, sum, sum of squares, explored, and the probabilities."""
         return np.array(self._rows).reshape(len(self._rows), FIXED_COLUMNS + sum(self.widths))
 
+    def ends(self) -> tuple[list[float], list[float]]:
+        """The row of before the first decision and that of now, without probabilities."""
+        began, latest = (math.nan if at is None else at for at in (self.began, self.latest))
+        now = [latest, self.count, self.learned, self.total, self.squares, self.explored]
+        return [began] + [0.0] * (FIXED_COLUMNS - 1), [float(value) for value in now]
+
     def head(self) -> dict[str, Any]:
-        names = ("count", "learned", "explored", "agreed", "total", "squares", "tallies", "arms")
-        return {"stride": self._stride} | {name: getattr(self, name) for name in names}
+        return {"stride": self._stride} | {name: getattr(self, name) for name in HEAD_FIELDS}
 
     def restore(self, head: dict[str, Any], rows: Array) -> None:
         values = dict(head)
         self._stride, self._rows = values.pop("stride"), rows.tolist()
         for name, value in values.items():
             setattr(self, name, value)
+        if "recent" not in head:  # of before recent decisions were counted apart
+            self.recent_starts = [self.count, self.count]
+            self.began, self.latest = (self._rows[0][0], self._rows[-1][0]) if self._rows else (None, None)
 
 
 def mean_and_error(count: float, total: float, squares: float) -> tuple[float, float]:

@@ -103,13 +103,24 @@ class BanditReply(Struct, frozen=True, kw_only=True):
 
 
 class ArmNumbers(Struct, frozen=True, kw_only=True):
-    """How often an arm was played in this epoch, how many rewards came, their mean and its standard error."""
+    """How often an arm was played in this epoch, how many rewards came, their mean and its standard error.
+
+    `share` is its share of all decisions, and `recent_share` that of the recent ones, an eighth to a half of the epoch.
+    `change` is the mean of the recent rewards minus that of those before, with its standard error; `first` and `last`
+    are the times when it was played. What is not known is null.
+    """
 
     arm: str
     decisions: int
     rewards: int
     mean: float | None
     error: float | None
+    share: float
+    recent_share: float | None
+    change: float | None
+    change_error: float | None
+    first: float | None
+    last: float | None
 
 
 class Arm(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

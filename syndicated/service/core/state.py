@@ -185,7 +185,7 @@ class State:
             bandit = self.bandits[body["bandit"]]
             self.changed.add(bandit.id)
             if event.kind == "configure":
-                bandit.configure(msgspec.convert(body["spec"], Spec), event.seq)
+                bandit.configure(msgspec.convert(body["spec"], Spec), event)
             elif event.kind == "retire":
                 bandit.retired = True
             elif event.kind == "arms":
@@ -193,7 +193,7 @@ class State:
             elif event.kind == "drop":
                 bandit.drop_arm(body["arm"])
             elif event.kind == "load":
-                bandit.load(body["model"], event.seq)
+                bandit.load(body["model"], event)
 
     def _add(self, bandit: Bandit) -> None:
         """A name belongs to the latest bandit that has it: those before are retired."""

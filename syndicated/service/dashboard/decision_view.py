@@ -1,7 +1,11 @@
 """What the page of a decision shows: why this arm was played, and what has happened since."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from syndicated._decided_by import COUNTED, By
 from syndicated.service.core.bandit import Bandit
@@ -55,6 +59,7 @@ class DecisionView:
     deferred: bool
     old: bool
     about: list[tuple[float, str]]
+    context: list[tuple[str, str]] | None
 
 
 def decision_view(bandit: Bandit, record: Record) -> DecisionView:
@@ -78,7 +83,18 @@ def decision_view(bandit: Bandit, record: Record) -> DecisionView:
         deferred=decided.deferred,
         old=decided.epoch != bandit.epoch,
         about=[(about.at, event_text(about, decided.by)) for about in record.about],
+        context=None if decided.context is None else context_rows(decided.context),
     )
+
+
+def context_rows(context: Any) -> list[tuple[str, str]]:
+    """The fields of a context, or its numbers with their places, and each value as JSON.
+
+    >>> context_rows({"hour": 9, "device": {"kind": "phone"}}), context_rows([0.5])
+    ([('hour', '9'), ('device', '{"kind":"phone"}')], [('0', '0.5')])
+    """
+    parts = context.items() if isinstance(context, Mapping) else enumerate(context)
+    return [(str(name), msgspec.json.encode(value).decode()) for name, value in parts]
 
 
 def agreeing(decided: Decided) -> tuple[int, int] | None:

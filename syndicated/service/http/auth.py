@@ -46,6 +46,10 @@ class Sessions:
         key = self._service.state.keys.get(id_)
         return None if key is None or key.revoked else key
 
+    def form_token(self, session: str) -> str:
+        """What a form of a page must carry: another site cannot know it, and it ends with the session."""
+        return blake2b(f"form {session}".encode(), key=self._secret, digest_size=16).hexdigest()
+
     def _token(self, id_: str, end: int) -> str:
         mac = blake2b(f"session {id_} {end}".encode(), key=self._secret, digest_size=16).hexdigest()
         return f"{id_}.{end}.{mac}"
@@ -65,6 +69,22 @@ class Gate:
         self._rate_limit.take(key.id)
         return key
 
+    def form_token(self, scope: Scope) -> str:
+        """The token of forms on the page that a request asks for."""
+        return self.sessions.form_token(_session(scope))
+
+    def admit_form(self, scope: Scope) -> Key:
+        """The key of a form's request: that of its session. What the form carries must be checked before it counts."""
+        key = self._check(self.sessions.key(_session(scope)), "read")
+        self._rate_limit.take(key.id)
+        return key
+
+    def check_form(self, scope: Scope, token: str, needed: KeyScope) -> None:
+        """Refuse a form that was not made for the session of its request, or whose key lacks a scope."""
+        self._check(self.sessions.key(_session(scope)), needed)
+        if not hmac.compare_digest(token.encode(), self.form_token(scope).encode()):
+            raise Problem(403, "forbidden", "this form is not of your session; load the page again")
+
     def check(self, secret: str, needed: KeyScope) -> Key:
         """The key of a secret, which must have the needed scope. A key with the scope admin may do everything."""
         return self._check(self.service.state.by_hash.get(hash_key(secret)), needed)
@@ -80,7 +100,7 @@ class Gate:
             return self.service.state.by_hash.get(hash_key(str(value[7:], "latin-1").strip()))
         if scope["method"] not in ("GET", "HEAD"):
             return None
-        return self.sessions.key(HTTPConnection(scope).cookies.get(COOKIE, ""))
+        return self.sessions.key(_session(scope))
 
     def _check(self, key: Key | None, needed: KeyScope) -> Key:
         if key is None:
@@ -88,6 +108,11 @@ class Gate:
         if needed not in key.scopes and "admin" not in key.scopes:
             raise Problem(403, "forbidden", f"this needs the scope {needed}; this key has {', '.join(key.scopes)}")
         return key
+
+
+def _session(scope: Scope) -> str:
+    """The token of the session that a request's cookie has; empty if it has none."""
+    return HTTPConnection(scope).cookies.get(COOKIE, "")
 
 
 async def ensure_admin_key(service: Service, name: str, secret: str | None) -> str | None:

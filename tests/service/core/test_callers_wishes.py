@@ -78,6 +78,8 @@ def test_expectation_31_the_numbers_of_arms(play_core: PlayCore, monkeypatch: py
         assert (b.arm, b.decisions, b.rewards) == ("b", 4, 3)
         assert b.mean == pytest.approx(2 / 3)
         assert b.error == pytest.approx(1 / 3)
+        assert (a.share, a.recent_share, b.share) == (1 / 6, 1 / 6, 4 / 6)
+        assert b.first == b.last == core.clock()
         await core.restart()
         assert await core.service.admin.arm_numbers("b") == [b, a]
 

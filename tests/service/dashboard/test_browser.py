@@ -55,6 +55,17 @@ HIDE_AND_SHOW = """
   return [show(false) - before, show(true) - before];
 })()
 """
+# Move the cursor over the first chart, and read what is shown there.
+POINT_AT_CHART = """
+(() => {
+  const chart = document.querySelector("svg[data-places]");
+  const { left, top, width, height } = chart.getBoundingClientRect();
+  const at = { bubbles: true, clientX: left + width / 2, clientY: top + height / 2 };
+  chart.dispatchEvent(new PointerEvent("pointermove", at));
+  const tip = document.querySelector(".tooltip");
+  return tip.hidden ? "" : tip.innerText;
+})()
+"""
 
 
 def test_a_browser_logs_in_and_sees_new_decisions_without_reloading(tmp_path: Path, browser: Browser) -> None:
@@ -71,6 +82,7 @@ def test_a_browser_logs_in_and_sees_new_decisions_without_reloading(tmp_path: Pa
         await asyncio.to_thread(browser.open, f"{url}/bandits/news/decisions/{made[0].decision_id}")
         await asyncio.to_thread(browser.ask, "Page.addScriptToEvaluateOnNewDocument", source=COUNT_REQUESTS)
         await asyncio.to_thread(browser.open, f"{url}/bandits/news")
+        assert (await asyncio.to_thread(browser.js, POINT_AT_CHART)).startswith("decision ")
         assert browser.complaints() == []
         assert await asyncio.to_thread(browser.js, HIDE_AND_SHOW) == [0, 1]
         server.should_exit = True
@@ -97,5 +109,5 @@ def look_on(browser: Browser) -> None:
     browser.until("document.getElementById('decisions').textContent === '17'")
     assert browser.js("window.here") is True
     assert browser.js("document.querySelector('details').open") is True
-    assert browser.js("document.activeElement.id") == "now-1-summary"
+    assert browser.js("document.activeElement.id") == "stretches-summary"
     browser.until("document.getElementById('connection').textContent === 'Updating'")

@@ -1,0 +1,96 @@
+"""The counts of an epoch: what is recent, and what stays of epochs that have ended."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from syndicated.service.core import history as module
+from syndicated.service.core.arm_numbers import arm_numbers, most_played
+from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.history import HEAD_FIELDS, History, mean_and_error
+from syndicated.service.core.messages import Spec
+from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, MAX_PAST_ROWS
+from syndicated.service.core.records import Decided
+from syndicated.store import Event
+
+
+def decided(arm: str) -> Decided:
+    return Decided(epoch=1, version=1, by="agent", arm=arm, place=0, count=2, x=b"", propensity=0.5)
+
+
+def play(history: History, arms: str, rewards: list[float]) -> None:
+    for k, (arm, reward) in enumerate(zip(arms, rewards, strict=True)):
+        history.add_decision(float(history.count + k), decided(arm), lambda: [np.ones(1)])
+        history.add_reward("agent", arm, reward)
+
+
+def test_the_trend_of_an_arm_is_what_it_earned_recently_minus_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ROWS", 16)
+    monkeypatch.setattr(module, "RECENT_ROWS", 4)
+    rng = np.random.default_rng(0)
+    arms, rewards = rng.choice(["a", "b"], 200).tolist(), rng.integers(0, 2, 200).astype(float).tolist()
+    history = History([1])
+    since = []
+    for arm, reward in zip(arms, rewards, strict=True):
+        play(history, arm, [reward])
+        since.append(history.recent_starts[1])
+    assert all(1 / 8 <= 1 - start / count <= 1 / 2 for count, start in enumerate(since, 1) if count >= 16)
+    start = since[-1] - 1  # a reward comes after its decision: that of the block's last decision falls into the next
+    old, new = (
+        [r for a, r in zip(part, own, strict=True) if a == "b"]
+        for part, own in ((arms[:start], rewards[:start]), (arms[start:], rewards[start:]))
+    )
+    (b,) = arm_numbers(history, ["b"])
+    ends = [mean_and_error(len(each), sum(each), sum(r * r for r in each)) for each in (new, old)]
+    assert b.change == pytest.approx(ends[0][0] - ends[1][0])
+    assert b.change_error == pytest.approx(math.hypot(ends[0][1], ends[1][1]))
+    recent = arms[since[-1] :]
+    assert b.recent_share == pytest.approx(recent.count("b") / len(recent))
+    assert b.share == pytest.approx(arms.count("b") / 200)
+    assert most_played(history) == sorted("ab", key=lambda arm: -arms.count(arm))
+
+
+def test_a_state_of_before_recent_decisions_were_counted_opens() -> None:
+    history, later = History([1]), History([1])
+    play(history, "aab", [1.0, 0.0, 1.0])
+    old = {name: value for name, value in history.head().items() if name in ("stride", *HEAD_FIELDS[:8])}
+    later.restore(old, history.rows())
+    assert (later.began, later.latest) == (history.began, history.latest)
+    assert arm_numbers(later, ["a"])[0].recent_share is None
+    play(later, "ac", [1.0, 1.0])
+    a, c = arm_numbers(later, "ac")
+    assert (a.decisions, a.recent_share, a.first, a.last) == (3, 0.5, None, 3.0)
+    assert (c.first, c.last) == (5.0, 5.0)
+
+
+def event(seq: int) -> Event:
+    return Event(seq, 0, "configure", float(seq), None, None, None, None, b"")
+
+
+def bandit_of(**spec: Any) -> Bandit:
+    return Bandit(1, "b", Spec(features={"kind": "vector", "dim": 2}, **spec), 1)
+
+
+def test_ended_epochs_and_loaded_models_are_kept_and_bounded() -> None:
+    bandit = bandit_of()
+    bandit.configure(bandit_of(seed=1).spec, event(2))
+    assert bandit.past == []  # an epoch without decisions says nothing
+    for seed in range(2, MAX_PAST_EPOCHS + 4):
+        for _ in range(MAX_PAST_ROWS + 9):
+            bandit.history.add_decision(float(seed), decided("a"), bandit.agent.player.tuner.probabilities)
+        bandit.history.add_reward("agent", "a", 0.5)
+        bandit.configure(bandit_of(seed=seed).spec, event(seed + 1))
+    assert [past.epoch for past in bandit.past] == list(range(2, MAX_PAST_EPOCHS + 4))[-MAX_PAST_EPOCHS:]
+    last = bandit.past[-1]
+    assert len(last.rows) == MAX_PAST_ROWS
+    assert last.totals == [last.began, MAX_PAST_ROWS + 9, 1, 0.5, 0.25, 0]
+    model = bandit.agent.state()
+    for seq in range(50, 50 + MAX_LOADS + 5):
+        bandit.load(model, event(seq))
+    assert (len(bandit.loads), bandit.loads[-1].seq, bandit.loads[-1].decisions) == (MAX_LOADS, 54 + MAX_LOADS, 0)
+    twin = Bandit.from_snapshot(bandit.snapshot())
+    assert (twin.past, twin.loads) == (bandit.past, bandit.loads)
+    bandit.configure(bandit_of(seed=99).spec, event(200))
+    assert bandit.loads == []
