@@ -3,9 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --editable ./client
-EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet,frames
+EVERYTHING := test,bench,experiments,dask,serve,client,postgres,parquet,frames,docs
 
-.PHONY: demo paper scoreboard bakeoff serve test test-lowest test-wheel dist bench clean
+.PHONY: demo paper scoreboard bakeoff serve test test-lowest test-wheel dist docs bench clean
 
 demo: .venv/installed
 	$(BIN)/syndicated demo --out results/demo
@@ -50,6 +50,10 @@ test-wheel:
 	.venv-wheel/bin/pip install --quiet dist/syndicated_client-*.whl "$$(echo dist/syndicated-*.whl)[$(EVERYTHING)]"
 	PYTHONSAFEPATH=1 .venv-wheel/bin/pytest -n 2 --override-ini pythonpath=tests tests/policies tests/tuners tests/features tests/client \
 	    tests/cli tests/evaluate tests/service/http
+
+# The documentation site. A broken link, or a page that is not in the navigation, is an error.
+docs: .venv/test
+	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/site
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py

@@ -124,7 +124,7 @@ MISTAKES = [
     (["run", "--set", "planet.x=1"], "--set takes NAME=VALUE"),
     (
         ["run", "--set", "gamma=1"],
-        "LinUCB has the hyper-parameters alpha, lam, intercept, memory, boldness; got 'gamma'",
+        "LinUCB has the hyper-parameters alpha, lam, intercept, memory, boldness, alpha_multiple; got 'gamma'",
     ),
     (["run", "--set", "alpha=high"], "a candidate for 'alpha' must be a number; got 'high'"),
     (["run", "--set", "lam=-1"], "lam must be between 1e-12 and 1e+12; got -1"),
