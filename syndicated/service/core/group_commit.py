@@ -32,7 +32,7 @@ from typing import Any, Protocol, TypeVar
 
 from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.state import State
+from syndicated.service.core.state import SERVICE_ID, State
 from syndicated.service.core.unsettled import Unsettled
 from syndicated.store import Event, Store, StoreConflictError, StoreError, UnknownCommitError
 
@@ -52,6 +52,8 @@ HUNG_SECONDS = 1.0  # after which a batch that failed has kept those waiting who
 HANG_SECONDS = 3.0  # after which a batch counts as hanging
 KEPT_SNAPSHOTS = 20  # of each bandit
 EVENTS_PER_SNAPSHOT = 20_000
+REPLAY_SECONDS = 5.0  # of folding that a start may have to repeat before a snapshot is taken, if they are sooner over
+SNAPSHOT_PAUSE = 10  # times the duration of the last snapshot, which are folded before the next one
 UNKNOWN_COMMIT = (
     "the journal was lost while it committed: it is not known whether this was carried out; "
     "with an event_id a repeated request is safe"
@@ -78,9 +80,11 @@ class GroupCommit:
 
     def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
         self.store, self.limit, self.clock = store, limit, clock
-        upto = store.settled()
+        upto, begin = store.settled(), time.perf_counter()
         with store.view():
             self.state = State.load(store, upto=upto)
+        self._replay_seconds = time.perf_counter() - begin  # of folding since the last snapshot
+        self._snapshot_cost = 0.0  # seconds that the last one has taken
         if clock is time.time and not store.shared:
             self.clock = _steady_clock(max(clock(), self.state.at))
         # What this process draws must not be what another one draws. Alone it draws as the library would.
@@ -390,8 +394,10 @@ class GroupCommit:
         if self.store.shared:
             self._unsettled.add(self.state, pairs)
         else:
+            begin = time.perf_counter()
             for event, record in pairs:
                 self.state.fold(event, record)
+            self._replay_seconds += time.perf_counter() - begin
         self.counts["batches"] += 1
         self.counts["events"] += len(batch.events)
 
@@ -411,11 +417,12 @@ class GroupCommit:
         """Fold what the journal has up to a number, which is settled."""
         if upto <= self.state.seq:
             return
-        before = self.state.seq
+        before, begin = self.state.seq, time.perf_counter()
         if not self.state.follow(self.store, upto, self._unsettled.events):
             with self.store.view():
                 self.state = State.load(self.store, upto=upto)
         self._unsettled.drop(self.state)
+        self._replay_seconds += time.perf_counter() - begin
         if self.state.seq > before:
             self.staleness = max(0.0, self.now() - self.state.at)
 
@@ -432,8 +439,8 @@ class GroupCommit:
     # what the clock asks for
 
     async def _run_scheduled(self, scheduled: Scheduled) -> None:
-        if self.state.seq - self._snapshot_seq >= EVENTS_PER_SNAPSHOT:
-            await self._serve([Request(self.save_snapshots, None, exclusive=True)])
+        if self._snapshot_is_due:
+            await self._serve([Request(self._save_if_due, None, exclusive=True)])
         now = self.clock()
         if now - self._last_tick >= TICK_SECONDS:
             self._last_tick = now
@@ -446,15 +453,32 @@ class GroupCommit:
                 self._wake.set()
                 await asyncio.sleep(0)  # an empty batch awaits nothing: connections must have their turn too
 
+    @property
+    def _snapshot_is_due(self) -> bool:
+        """Whether a start would have much to replay: many events, or some that take long."""
+        count = self.state.seq - self._snapshot_seq
+        long = self._replay_seconds > max(REPLAY_SECONDS, SNAPSHOT_PAUSE * self._snapshot_cost)
+        return count >= EVENTS_PER_SNAPSHOT or (count > 0 and long)
+
+    def _save_if_due(self, batch: Batch) -> None:
+        """Within an exclusive request: save snapshots, unless another process has done so since our last ones."""
+        newest = max((snapshot.seq for snapshot in self.store.snapshots(SERVICE_ID)), default=0)
+        if newest > self._snapshot_seq:
+            self._snapshot_seq, self._replay_seconds = newest, 0.0
+        if self._snapshot_is_due:
+            self.save_snapshots(batch)
+
     def save_snapshots(self, batch: Batch, *, every: bool = False) -> None:
         """Within an exclusive request: save snapshots of what has changed since the last, or of everything."""
         if every or self.state.seq > self._snapshot_seq:
+            begin = time.perf_counter()
             self.store.save(self.state.snapshots(every=every), KEPT_SNAPSHOTS)
+            self._snapshot_cost = time.perf_counter() - begin
             batch.on_commit.append(self._snapshots_saved)
 
     def _snapshots_saved(self) -> None:
         self.state.changed.clear()
-        self._snapshot_seq = self.state.seq
+        self._snapshot_seq, self._replay_seconds = self.state.seq, 0.0
 
 
 def _steady_clock(start: float) -> Callable[[], float]:

@@ -253,3 +253,23 @@ def test_expectation_28_whether_a_commit_succeeded_may_be_unknown_and_is_said(pl
         assert harness.service.state.bandit("b").history.count == 2  # the lost one was carried out
 
     play_core(test)
+
+
+def test_a_snapshot_is_taken_when_a_replay_would_take_long(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        commit = harness.service.group_commit
+        await harness.decide()
+        assert not await harness.service.read(lambda batch: batch.store.snapshots())
+        monkeypatch.setattr("syndicated.service.core.group_commit.REPLAY_SECONDS", 0.0)
+        await harness.decide()
+        saved = await harness.service.read(lambda batch: batch.store.snapshots())
+        assert {snapshot.seq for snapshot in saved} == {3}
+        assert not commit._snapshot_is_due
+        commit._snapshot_cost = 600.0  # a snapshot that takes longer than what it saves waits
+        await harness.decide()
+        assert not commit._snapshot_is_due
+
+    play_core(test)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -220,6 +221,27 @@ def test_two_replicas_that_get_the_same_request_at_once_give_one_answer(database
         learned = [await service.read(lambda batch: batch.state.bandit("b").history.learned) for service in replicas]
         assert learned == [9, 9]
         assert contents(replicas[0].state) == contents(replicas[1].state)
+        for service in replicas:
+            await service.stop()
+
+    run(test())
+
+
+def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syndicated.service.core.group_commit.EVENTS_PER_SNAPSHOT", 8)
+
+    async def test() -> None:
+        address = database()
+        replicas = [Service(open_store(address)) for _ in range(2)]
+        for service in replicas:
+            service.start()
+        await replicas[0].admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        for k in range(40):
+            await replicas[k % 2].decisions.decide("b", ASK)
+            await replicas[k % 2].read(lambda batch: None)
+        saved = await replicas[0].read(lambda batch: [s.seq for s in batch.store.snapshots(0)])
+        assert 2 <= len(saved) <= 41 // 8
+        assert all(later - earlier >= 8 for later, earlier in pairwise(saved))
         for service in replicas:
             await service.stop()
 
