@@ -8,6 +8,7 @@ import jinja2
 import msgspec
 
 from syndicated.service.http.endpoints import Endpoint
+from syndicated.service.http.headers import JSON
 from syndicated.service.http.openapi import openapi_document
 from syndicated.service.http.problem_documents import PROBLEM_KINDS
 
@@ -23,9 +24,26 @@ def render(table: Sequence[Endpoint]) -> str:
         loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["type_name"] = type_name
+    environment.globals["curl"] = curl
     described = document["components"]["schemas"]
     template = environment.get_template("docs.html")
     return template.render(document=document, schemas=schemas, described=described, problems=PROBLEM_KINDS)
+
+
+def curl(method: str, path: str, operation: dict[str, Any]) -> str:
+    """A request as a command for a shell; `$URL` is the service and `$KEY` a key."""
+    values = {"name": "news", "version": "12", "id": "sports" if "/arms/" in path else "3-0123456789abcdef"}
+    for parameter in operation["parameters"]:
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", values.get(parameter["name"], "visitor-3"))
+    parts = [f'curl "$URL{path}"' if method == "get" else f'curl -X {method.upper()} "$URL{path}"']
+    parts += ['-H "Authorization: Bearer $KEY"'] if operation["security"] else []
+    content = operation.get("requestBody", {}).get("content", {})
+    if "example" in content.get(JSON, {}):
+        parts += [f'-H "Content-Type: {JSON}"', f"-d '{_text(content[JSON]['example'])}'"]
+    elif content:
+        parts += [f'-H "Content-Type: {next(iter(content))}"', "--data-binary @file"]
+    return " \\\n  ".join(parts)
 
 
 def _fields(schema: dict[str, Any]) -> list[tuple[str, str, str, str]]:

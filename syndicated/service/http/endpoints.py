@@ -53,7 +53,7 @@ class Endpoint:
     """A row of the route table.
 
     `scope` is the scope that a key must have, None if no key is needed. `body`, `query` and `reply` are structs; None
-    where the request or the reply is bytes of the media types `takes` and `gives`.
+    where the request or the reply is bytes of the media types `takes` and `gives`. `example` is a body for the docs.
     """
 
     method: str
@@ -69,6 +69,7 @@ class Endpoint:
     gives: tuple[str, ...] = (JSON,)
     partial: bool = False  # the body may have any of the struct's fields and must have none
     hot: bool = False  # answered before the router is asked
+    example: Any = None
 
 
 class BoundEndpoint:

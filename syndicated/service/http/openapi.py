@@ -62,6 +62,8 @@ def _operation(endpoint: Endpoint, known: Sequence[tuple[Any, Any]], schemas: di
     if endpoint.takes or endpoint.body is not None:
         takes = endpoint.takes or (JSON,)
         content = {kind: {"schema": _body(endpoint, known) if kind == JSON else {}} for kind in takes}
+        if endpoint.example is not None:
+            content[JSON]["example"] = endpoint.example
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 

@@ -67,6 +67,16 @@ from syndicated.service.http.openapi import openapi_document
 
 BANDITS = "/v1/bandits"
 BANDIT = BANDITS + "/{name}"
+EXAMPLES: dict[str, Any] = {
+    "create": {"name": "news", "spec": {"holdout": 0.05, "log": "all"}},
+    "update": {"mode": "off"},
+    "arms": {"arms": [{"id": "sports"}, {"id": "politics"}]},
+    "decide": {"context": {"hour": 9, "device": "phone"}, "arms": ["sports", "politics"], "event_id": "visit-7"},
+    "reward": {"event_id": "visit-7", "reward": 1.0},
+    "activate": {"decision_id": "3-0123456789abcdef"},
+    "key": {"name": "the shop", "scopes": ["decide", "reward"]},
+}
+"""Bodies of requests about one bandit, for the docs."""
 
 
 async def openapi(call: Call) -> dict[str, Any]:
@@ -82,7 +92,17 @@ async def docs_style(call: Call) -> Response:
 
 
 TABLE = [
-    Endpoint("POST", BANDITS, "admin", "Create a bandit", create, Create, reply=BanditReply, status=201),
+    Endpoint(
+        "POST",
+        BANDITS,
+        "admin",
+        "Create a bandit",
+        create,
+        Create,
+        reply=BanditReply,
+        status=201,
+        example=EXAMPLES["create"],
+    ),
     Endpoint("GET", BANDITS, "read", "All bandits", bandits, reply=list[BanditReply]),
     Endpoint("GET", BANDIT, "read", "A bandit as it is now", bandit, reply=BanditReply),
     Endpoint(
@@ -95,6 +115,7 @@ TABLE = [
         query=UpdateQuery,
         reply=BanditReply,
         partial=True,
+        example=EXAMPLES["update"],
     ),
     Endpoint("DELETE", BANDIT, "admin", "Retire a bandit: it makes no more decisions", retire, status=204),
     Endpoint(
@@ -107,9 +128,18 @@ TABLE = [
         reply=DecideReply,
         takes=(JSON, BINARY),
         hot=True,
+        example=EXAMPLES["decide"],
     ),
     Endpoint(
-        "POST", BANDIT + "/reward", "reward", "Reward a decision", reward, RewardRequest, reply=RewardReply, hot=True
+        "POST",
+        BANDIT + "/reward",
+        "reward",
+        "Reward a decision",
+        reward,
+        RewardRequest,
+        reply=RewardReply,
+        hot=True,
+        example=EXAMPLES["reward"],
     ),
     Endpoint(
         "POST",
@@ -119,6 +149,7 @@ TABLE = [
         activate,
         ActivateRequest,
         reply=RewardReply,
+        example=EXAMPLES["activate"],
     ),
     Endpoint(
         "GET", BANDIT + "/decisions", "read", "The latest decisions", decisions, query=Latest, reply=list[DecisionReply]
@@ -130,7 +161,16 @@ TABLE = [
     Endpoint(
         "GET", BANDIT + "/numbers", "read", "Decisions and rewards of every arm", arm_numbers, reply=list[ArmNumbers]
     ),
-    Endpoint("PUT", BANDIT + "/arms", "admin", "Register arms, or change them", put_arms, Arms, reply=ArmsReply),
+    Endpoint(
+        "PUT",
+        BANDIT + "/arms",
+        "admin",
+        "Register arms, or change them",
+        put_arms,
+        Arms,
+        reply=ArmsReply,
+        example=EXAMPLES["arms"],
+    ),
     Endpoint("DELETE", BANDIT + "/arms/{id:path}", "admin", "Remove an arm, and free its model", drop_arm, status=204),
     Endpoint("GET", BANDIT + "/log", "read", "Export the log", export, query=LogQuery, gives=(JSON_LINES, PARQUET)),
     Endpoint(
@@ -166,7 +206,17 @@ TABLE = [
         reply=BanditReply,
     ),
     Endpoint("GET", "/v1/keys", "admin", "All keys, without their secrets", keys, reply=list[KeyReply]),
-    Endpoint("POST", "/v1/keys", "admin", "Create a key", create_key, KeyRequest, reply=KeyReply, status=201),
+    Endpoint(
+        "POST",
+        "/v1/keys",
+        "admin",
+        "Create a key",
+        create_key,
+        KeyRequest,
+        reply=KeyReply,
+        status=201,
+        example=EXAMPLES["key"],
+    ),
     Endpoint("DELETE", "/v1/keys/{id}", "admin", "Revoke a key", revoke_key, reply=KeyReply),
     Endpoint(
         "DELETE", "/v1/subjects/{subject:path}", "admin", "Erase what the log has about a subject", erase, reply=Erased

@@ -1,6 +1,7 @@
 """The OpenAPI document and the page made from it agree with the service."""
 
 import asyncio
+import html
 import json
 import re
 from collections.abc import Callable
@@ -35,6 +36,29 @@ def test_expectation_20_openapi_is_of_the_route_table(play: Callable[..., None])
         assert changes["properties"].keys() == document["components"]["schemas"]["Spec"]["properties"].keys()
         names = re.findall(r"#/components/schemas/(\w+)", json.dumps(document))
         assert set(names) <= document["components"]["schemas"].keys()
+
+    play(test)
+
+
+def test_the_examples_of_the_docs_work(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        document = openapi_document(TABLE)
+        made = {"name": "news"}
+        for run in ("create", "put_arms", "decide", "reward", "activate", "create_key", "update"):
+            endpoint = next(e for e in TABLE if e.run.__name__ == run)
+            body = dict(endpoint.example) | ({"decision_id": made["decision_id"]} if run == "activate" else {})
+            reply = await api.client.request(endpoint.method, endpoint.path.format(**made), json=body)
+            assert reply.status_code == endpoint.status, (run, reply.text)
+            made |= {"decision_id": reply.json()["decision_id"]} if run == "decide" else {}
+            operation = document["paths"][endpoint.path][endpoint.method.lower()]
+            assert operation["requestBody"]["content"][JSON]["example"] == endpoint.example
+        page = html.unescape((await api.client.get("/docs")).text)
+        assert page.count("curl ") == len(TABLE)
+        assert 'curl -X POST "$URL/v1/bandits/news/reward" \\\n  -H "Authorization: Bearer $KEY"' in page
+        assert 'curl "$URL/healthz"</code>' in page
+        assert 'curl -X DELETE "$URL/v1/bandits/news/arms/sports"' in page
+        assert "--data-binary @file" in page
+        assert '<a href="/">' in page
 
     play(test)
 
