@@ -179,6 +179,16 @@ def test_make_bakeoff_copies_what_the_command_writes() -> None:
     assert copy == f"cp {options.out}/bakeoff.md docs/"
 
 
+def test_the_readme_quotes_the_bake_off() -> None:
+    board = (ROOT / "docs" / "bakeoff.md").read_text().partition("## All players")[2].partition("\n## ")[0]
+    players = {row.split(" | ")[0]: row.split(" | ") for row in re.findall(r"^\| (.+) \|$", board, re.MULTILINE)}
+    quoted = re.findall(r"^\| (.+) \| ([\d.]+) \| (0[\d.]+) \| ([\d,]+) \|$", PAGES[0].read_text(), re.MULTILINE)
+    assert len(quoted) == 5
+    for name, *numbers in quoted:
+        row = players[name.strip("`").replace("Vowpal Wabbit", "VW")]
+        assert numbers == [f"{float(row[1]):.1f}", row[3], row[7]]
+
+
 def test_every_column_of_the_tidy_table_is_explained() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
     assert [column for column in (*CURVE_COLUMNS, *_ratios.REGRET_COLUMNS) if f"`{column}`" not in page] == []
