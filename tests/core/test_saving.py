@@ -54,7 +54,7 @@ def test_a_loaded_agent_goes_on_and_kept_decisions_teach_it_the_same(policy: str
 
 
 def test_decisions_of_the_warm_up_are_kept_too() -> None:
-    agent = Agent(SGDTS(dim=3, horizon=100), seed=1)
+    agent = Agent(SGDTS(dim=3, horizon=1000), seed=1)
     decision = agent.decide(arms(0))
     assert decision.choice is None
     assert agent.decision_from_json(decision.to_json().encode()).choice is None
@@ -162,7 +162,7 @@ def test_what_is_no_json_object_is_no_decision(text: Any) -> None:
 
 
 def test_a_choice_in_the_warm_up_is_refused() -> None:
-    agent = Agent(SGDTS(dim=3, horizon=100), seed=1)
+    agent = Agent(SGDTS(dim=3, horizon=1000), seed=1)
     given = json.loads(agent.decide(arms(0)).to_json())
     with pytest.raises(InputError, match="a decision of the warm-up has no choice"):
         agent.decision_from_json(json.dumps({**given, "choice": {}}))
