@@ -1,6 +1,6 @@
 """What models of arms earn on real data played as bandits: two tables in Markdown, for docs/models.md.
 
-    python benchmarks/models.py [--data NAME] [--rows 2000] [--repeats 10] [--seed 101] [--jobs 1] [--out results]
+    python benchmarks/models.py [--data NAME] [--rows 1000] [--repeats 5] [--seed 101] [--jobs 1] [--out results]
 
 A row of a set is the context, its classes are the arms, and the right one pays 1. Linear models: dense (LinUCB on rows
 of K(1 + d) columns, a block for each arm), per arm, hybrid. Logistic models: the exact fit (UCBGLM on the dense rows)
@@ -10,6 +10,7 @@ the rows. Finished passes are kept in the folder.
 
 import argparse
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,9 @@ from syndicated.experiments._run import run_tasks
 from syndicated.experiments.bakeoff._tasks import Pass, PassTask, run_pass
 
 SETS = ("wine", "breast-cancer", "phishing", "image-segments", "mnist", "digits")
-LINEAR = {"dense": "LinUCB, dense rows", "per arm": "ArmUCB per-arm linear", "hybrid": "ArmUCB hybrid linear"}
-LOGISTIC = {"exact": "UCBGLM, dense rows", "per arm": "ArmUCB per-arm logistic", "hybrid": "ArmUCB hybrid logistic"}
-MAX_COLUMNS = {LINEAR["dense"]: 1_000, LOGISTIC["exact"]: 200}  # of dense rows: wider ones take minutes a pass
+LINEAR = {"per arm": "ArmUCB per-arm linear", "hybrid": "ArmUCB hybrid linear", "dense": "LinUCB, dense rows"}
+LOGISTIC = {"per arm": "ArmUCB per-arm logistic", "hybrid": "ArmUCB hybrid logistic", "exact": "UCBGLM, dense rows"}
+MAX_COLUMNS = {LINEAR["dense"]: 200, LOGISTIC["exact"]: 200}  # of dense rows: wider ones take minutes a pass
 
 Passes = dict[tuple[str, str], list[Pass]]  # by set and player, an entry for each order of the rows
 
@@ -46,18 +47,19 @@ def play(names: list[str], rows: int, seeds: range, jobs: int, folder: Path) -> 
     return found
 
 
+@cache
 def dense_columns(name: str) -> int:
     rows = load(find_sets([name])[0])
     return len(rows.classes) * (1 + int(rows.x.shape[1]))
 
 
 def rewards_table(passes: Passes, names: list[str], players: dict[str, str]) -> str:
-    """The rewards of a round, those of the two others less the first one's, and microseconds of a round."""
+    """The rewards of a round, those of the others less the first one's, and microseconds of a round."""
     first, *others = players
     rows = []
     for name in names:
         own = {label: passes.get((name, player), []) for label, player in players.items()}
-        rounds, arms = own[others[0]][0]["rounds"], own[others[0]][0]["arms"]
+        rounds, arms = own[first][0]["rounds"], own[first][0]["arms"]
         cells = [name, f"{rounds:,}", str(arms), str(dense_columns(name) // arms - 1)]
         cells += [f"{np.mean(_rewards(each)):.3f}" if each else "" for each in own.values()]
         cells += [_difference(own[label], own[first]) for label in others]
@@ -71,7 +73,7 @@ def _rewards(passes: list[Pass]) -> list[float]:
 
 
 def _difference(passes: list[Pass], others: list[Pass]) -> str:
-    if not others:
+    if not passes:
         return ""
     gains = np.subtract(_rewards(passes), _rewards(others))
     low, high = interval(gains)
@@ -85,8 +87,8 @@ def _micros(passes: list[Pass]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", action="append", default=[], help="only this set; may be repeated")
-    parser.add_argument("--rows", type=int, default=2_000, help="of a set, at most (default 2000)")
-    parser.add_argument("--repeats", type=int, default=10, help="orders of the rows (default 10)")
+    parser.add_argument("--rows", type=int, default=1_000, help="of a set, at most (default 1000)")
+    parser.add_argument("--repeats", type=int, default=5, help="orders of the rows (default 5)")
     parser.add_argument("--seed", type=int, default=101, help="of the first order (default 101)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder (default results)")
