@@ -40,6 +40,7 @@ METHOD_COLOURS = {
     "Syndicated": "#D55E00",
     "Fixed": "#009E73",
     "Uniform": "#999999",
+    "Default": "#6A00A8",
     "Consensus": "#6A00A8",
 }
 OTHER_COLOURS = ["#56B4E9", "#009E73", "#999999", "#F0E442"]

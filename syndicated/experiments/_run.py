@@ -133,15 +133,15 @@ def run_tasks(
     """The outcome of every task of any kind; it must be JSON."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    missing = []
+    missing: dict[str, AnyTask] = {}
     for task in tasks:
-        if _file(folder, task).exists():
+        if task.key in missing or _file(folder, task).exists():  # the same task may be there under two labels
             done(task)
         else:
-            missing.append(task)
+            missing[task.key] = task
     left = len(missing)
     try:
-        with closing(executor(missing)) as finished:
+        with closing(executor(list(missing.values()))) as finished:
             for task, outcome in finished:
                 write(_file(folder, task), json.dumps(outcome))
                 left -= 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+RATIO_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OVERALL_TITLE = "Geometric mean"
 TUNERS_WITH_WHISKERS = (OUR_TUNER, RIVAL_TUNER)
 # Our tuner stands out by colour and size, and is drawn last. The best fixed candidate is a tick: it is not a tuner.
@@ -25,6 +25,7 @@ TUNER_MARKS: dict[str, dict[str, Any]] = {
     "Corral": {"marker": "v", "color": METHOD_COLOURS["Corral"], "markersize": 5},
     "TL": {"marker": "s", "color": METHOD_COLOURS["TL"], "markersize": 4.5},
     "TL-Combined": {"marker": "s", "color": METHOD_COLOURS["TL"], "markersize": 4.5, "markerfacecolor": "white"},
+    "Consensus": {"marker": "D", "color": _OWN, "markersize": 4.5, "markerfacecolor": "white"},
     RIVAL_TUNER: {"marker": "o", "color": METHOD_COLOURS["OP"], "markersize": 5.5},
     BEST_FIXED: {"marker": "|", "color": METHOD_COLOURS["Fixed"], "markersize": 12, "markeredgewidth": 2.2},
     OUR_TUNER: {"marker": "D", "color": _OWN, "markersize": 7.5, "zorder": 5},

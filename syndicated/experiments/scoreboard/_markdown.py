@@ -12,11 +12,14 @@ from syndicated.experiments.scoreboard._ratios import Ratio, TunerRow, World, fi
 from syndicated.experiments.scoreboard._worlds import (
     ABLATIONS,
     BASE_TUNER,
+    BASE_WITH_INTERCEPT,
     BEST_FIXED,
     BOARD,
+    BOLDNESS_2,
     OUR_TUNER,
     RIVAL_TUNER,
     candidates,
+    labels,
 )
 from syndicated.spec import Spec
 
@@ -24,7 +27,8 @@ INTRO = f"""\
 # Scoreboard
 
 The mean regret of every tuner in every kind of world, divided by that of {BASE_TUNER} on the same seeds. Less is
-better. `make scoreboard` runs all of it and writes this page; nothing here is written by hand.
+better. **{OUR_TUNER}** is what `Agent(policy)` does if it is told nothing. `make scoreboard` runs all of it and writes
+this page; nothing here is written by hand.
 
 ![Every tuner's ratio in every world](scoreboard.svg)
 """
@@ -41,10 +45,12 @@ READING = f"""\
 - **Verdict**: better or worse if the interval excludes 1, otherwise not settled; fewer than {MIN_REPEATS} repeats
   settle nothing. The intervals are not corrected for their number: of twenty comparisons between equals, about one
   comes out as settled.
-- **{BEST_FIXED}** is the fixed candidate with the least mean over these same repeats. Nobody knows it in advance,
-  and the best of many looks a little better than it is.
-- **{OUR_TUNER}** plays with the policy's defaults, which are an intercept and the policy's own space. The others have
-  the paper's candidates, and in the worlds that are played as in the paper also the paper's setting of the policy.
+- **{BEST_FIXED}** is the fixed value in natural units with the least mean over these same repeats. Nobody knows it in
+  advance, and the best of many looks a little better than it is.
+- **{OUR_TUNER}** is `Agent(policy)`: for LinUCB and LinTS the one boldness that the policy advises, for the others
+  Consensus on the policy's own space. It plays with the policy's defaults, which include an intercept, and so do
+  Consensus and the fixed values. The paper's tuners have the paper's candidates, and in the worlds that are played as
+  in the paper also the paper's setting of the policy; {BASE_WITH_INTERCEPT} is {BASE_TUNER} there with the intercept.
 - {RIVAL_TUNER}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
   tuners that need to know the range of rewards are told it.
 """
@@ -64,16 +70,27 @@ def page(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
 
 
 def _warning(experiments: Sequence[Experiment]) -> str:
-    """A warning if this is not the whole board."""
-    if experiments == [each for group in BOARD.values() for each in group]:
+    """What is not as on the whole board, if this is not all of it."""
+    whole = [each for group in BOARD.values() for each in group]
+    if experiments == whole:
         return ""
-    return "**Not the whole board**: some worlds, tuners, repeats or rounds of it were left out or changed.\n"
+    played, repeats = {each.name for each in experiments}, {each.repeats for each in experiments}
+    ends = " to ".join(map(str, sorted({min(repeats), max(repeats)})))
+    said = f"**Not the whole board**: {len(experiments)} of {len(whole)} worlds, {ends} repeats"
+    worlds = [f"`{each.name}`" for each in whole if each.name not in played]
+    tuners = [label for label in labels() if not any(_played(label, each) for each in experiments)]
+    left_out = [f"the {what} {', '.join(out)}" for what, out in (("worlds", worlds), ("tuners", tuners)) if out]
+    return f"{said}{'; left out: ' if left_out else ''}{' and '.join(left_out)}.\n"
+
+
+def _played(label: str, experiment: Experiment) -> bool:
+    return label in experiment.tuners or (label == BEST_FIXED and bool(candidates(experiment.tuners)))
 
 
 def columns(worlds: Sequence[World]) -> list[str]:
     """The tuners of the board, our tuner and the best fixed one first; the ablations have a table of their own."""
     found = dict.fromkeys(label for world in worlds for label in world.regrets)
-    first = [label for label in (OUR_TUNER, BEST_FIXED) if label in found]
+    first = [label for label in (OUR_TUNER, BEST_FIXED, BOLDNESS_2, "Consensus") if label in found]
     return first + [label for label in found if label not in (*first, BASE_TUNER, *ABLATIONS)]
 
 
@@ -82,7 +99,24 @@ def _board(worlds: Sequence[World]) -> str:
     rows = [[world.experiment.title, *(_cell(tuner, world.ratio(tuner)) for tuner in tuners)] for world in worlds]
     rows.append(["**Geometric mean**", *(_cell(tuner, overall(worlds, tuner)) for tuner in tuners)])
     said = f"**Bold** is better than {BASE_TUNER}, *slanted* is worse, the rest is not settled."
-    return f"## Ratio of mean regret to {BASE_TUNER}'s\n\n{table(['world', *tuners], rows)}\n{said}\n"
+    ratios = f"## Ratio of mean regret to {BASE_TUNER}'s\n\n{table(['world', *tuners], rows)}\n{said}\n"
+    return f"{ratios}\n{_equals(worlds)}"
+
+
+def _equals(worlds: Sequence[World]) -> str:
+    """How we compare with what is like us: fixed values in the same units, and the paper's tuner with an intercept."""
+    bases = (BEST_FIXED, BOLDNESS_2, "Consensus", RIVAL_TUNER)
+    head = ["world", *(f"to {base}" for base in bases), f"to {BASE_TUNER}, all with intercept"]
+    rows = [
+        [w.experiment.title, *(_share(w.ratio(OUR_TUNER, base)) for base in (*bases, _with_intercept(w)))]
+        for w in worlds
+    ]
+    rows.append(["**Geometric mean**", *(_share(overall(worlds, OUR_TUNER, base)) for base in bases), "–"])
+    return f"## {OUR_TUNER}'s mean regret as a multiple of others'\n\n{table(head, rows)}"
+
+
+def _with_intercept(world: World) -> str:
+    return BASE_WITH_INTERCEPT if BASE_WITH_INTERCEPT in world.regrets else BASE_TUNER
 
 
 def _cell(tuner: str, ratio: Ratio | None) -> str:
@@ -131,7 +165,7 @@ def _compared(ratio: Ratio | None) -> list[str]:
 
 
 def _ablations(worlds: Sequence[World]) -> str:
-    played = [world for world in worlds if not ABLATIONS.keys().isdisjoint(world.regrets)]
+    played = [world for world in worlds if not world.regrets.keys().isdisjoint(ABLATIONS)]
     if not played:
         return ""
     rows = [[w.experiment.title, *(_share(w.ratio(label, OUR_TUNER)) for label in ABLATIONS)] for w in played]

@@ -19,10 +19,18 @@ from syndicated._frames import frame_of
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._results import MIN_REPEATS, direction, expanded, resampled_means
 from syndicated.experiments._run import Run
-from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BEST_FIXED, OUR_TUNER, RIVAL_TUNER, candidates
+from syndicated.experiments.scoreboard._worlds import (
+    BASE_TUNER,
+    BEST_FIXED,
+    BOLDNESS_2,
+    OUR_TUNER,
+    RIVAL_TUNER,
+    candidates,
+)
 from syndicated.types import Array
 
 VERDICTS = {-1: "better", 1: "worse", 0: "not settled"}
+MAX_RATIO = 1000.0  # of two regrets, either way
 REGRET_COLUMNS = ("world", "tuner", "repeat", "regret", "seconds")
 
 
@@ -93,7 +101,7 @@ def gather(group: str, run: Run) -> World:
     regrets = {label: np.array(values) for label, values in own.items()}
     fixed = list(candidates(experiment.tuners))
     best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
-    shown = {label: values for label, values in regrets.items() if label not in fixed}
+    shown = {label: values for label, values in regrets.items() if label not in fixed or label == BOLDNESS_2}
     seconds = sum(curve["seconds"] for curve in curves)
     return World(experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds)
 
@@ -104,15 +112,17 @@ def ratio(pairs: Sequence[tuple[Array, Array]]) -> Ratio:
     Worlds with as many repeats are resampled together, for the same seed gives them the same parameter. The interval is
     expanded as the world with the fewest repeats needs it.
     """
-    logs = [math.log(own.mean() / base.mean()) for own, base in pairs]
-    resampled = [_log_mean(own) - _log_mean(base) for own, base in pairs]
+    logs = [_log_ratio(own.mean(keepdims=True), base.mean(keepdims=True)) for own, base in pairs]
+    resampled = [_log_ratio(*(resampled_means(values, len(values)) for values in pair)) for pair in pairs]
     fewest = min(len(own) for own, _ in pairs)
     low, high = expanded(np.mean(resampled, axis=0), fewest)
     return Ratio(math.exp(np.mean(logs)), math.exp(low), math.exp(high), fewest)
 
 
-def _log_mean(values: Array) -> Array:
-    logs: Array = np.log(resampled_means(values, len(values)))
+def _log_ratio(own: Array, base: Array) -> Array:
+    """The logarithm of the ratio of mean regrets. A regret may be 0: it counts as a thousandth of the other."""
+    least = np.maximum(np.maximum(own, base) / MAX_RATIO, np.finfo(float).tiny)
+    logs: Array = np.log(np.maximum(own, least) / np.maximum(base, least))
     return logs
 
 
@@ -175,34 +185,52 @@ class Finding:
         return "holds" if self.worst[1] <= self.bar.most else "does not hold"
 
 
-def _in(worlds: Sequence[World], quantity: Callable[[Ratio], float], names: Sequence[str], base: str) -> Measured:
-    """A quantity of our tuner's ratio to the other's regret, in the worlds of these names, or in all."""
+def _in(worlds: Sequence[World], quantity: Callable[[Ratio], float], base: str) -> Measured:
+    """A quantity of our tuner's ratio to the other's regret, in every world."""
     found = ((each.experiment, each.ratio(OUR_TUNER, base)) for each in worlds)
-    return [(e.title, quantity(r)) for e, r in found if r and (not names or e.name in names)]
+    return [(e.title, quantity(r)) for e, r in found if r]
 
 
 def lower_ends(base: str) -> Callable[[Sequence[World]], Measured]:
-    return lambda worlds: _in(worlds, lambda each: each.low, (), base)
+    return lambda worlds: _in(worlds, lambda each: each.low, base)
 
 
-def ratios_in(*names: str) -> Callable[[Sequence[World]], Measured]:
-    return lambda worlds: _in(worlds, lambda each: each.value, names, BASE_TUNER)
+def _value(ratio: Ratio) -> float:
+    return ratio.value
 
 
-def geometric_mean(worlds: Sequence[World]) -> Measured:
-    found = overall(worlds, OUR_TUNER)
-    return [("all worlds", found.value)] if found else []
+def mean_to(base: str) -> Callable[[Sequence[World]], Measured]:
+    def measure(worlds: Sequence[World]) -> Measured:
+        found = overall(worlds, OUR_TUNER, base)
+        return [("all worlds", found.value)] if found else []
+
+    return measure
 
 
+def to_plain_world(worlds: Sequence[World]) -> Measured:
+    """Our regret in other units, as a multiple of that in the plain world on the same seeds."""
+    known = {world.experiment.name: world for world in worlds if OUR_TUNER in world.regrets}
+    plain = known.get(PLAIN_WORLD)
+    others = [known[name] for name in OTHER_UNITS if name in known] if plain else []
+    return [(each.experiment.title, _in_range(each) / _in_range(plain)) for each in others if plain]
+
+
+def _in_range(world: World) -> float:
+    """Our mean regret, in units of the range of rewards."""
+    environment = world.experiment.environment
+    return float(world.regrets[OUR_TUNER].mean() / (environment.get("high", 1.0) - environment.get("low", 0.0)))
+
+
+PLAIN_WORLD, OTHER_UNITS = "linucb-intercept", ("range", "offset", "large-unit", "small-unit", "outliers")
 BARS = [
     *(
-        Bar(f"never clearly worse than {other}: the interval's lower end, in every world", 1.05, lower_ends(other))
+        Bar(f"never clearly worse than {other}: the interval's lower end, in every world", 1.0, lower_ends(other))
         for other in (BASE_TUNER, RIVAL_TUNER)
     ),
-    Bar("geometric mean of the ratios over the worlds", 0.45, geometric_mean),
-    Bar("changing arms with intercept: the ratio", 0.3, ratios_in("linucb-intercept", "lints-intercept")),
-    Bar("the paper's own LinUCB simulation: the ratio", 0.1, ratios_in("linucb-paper")),
-    Bar("LinUCB on MovieLens: the ratio", 0.9, ratios_in("movielens-linucb")),
+    Bar(f"geometric mean of the ratios to {BASE_TUNER}'s regret", 0.3, mean_to(BASE_TUNER)),
+    Bar(f"geometric mean of the ratios to {BEST_FIXED}'s regret", 1.05, mean_to(BEST_FIXED)),
+    Bar(f"the ratio to {BEST_FIXED}'s regret, in every world", 1.3, lambda worlds: _in(worlds, _value, BEST_FIXED)),
+    Bar("offsets, scales and outliers: the ratio to the plain world's regret", 1.1, to_plain_world),
 ]
 
 

@@ -1,7 +1,8 @@
 """The standing comparison as data: every tuner in every kind of world, on seeds that the paper does not use.
 
-In a world that is played as in the paper, all other tuners play with the paper's setting of the policy. Consensus and
-its ablations play with the policy's defaults, which include an intercept.
+In a world that is played as in the paper, the paper's tuners play with the paper's setting of the policy. What `Agent`
+does if it is told nothing, fixed values in natural units, and Consensus play with the policy's defaults, which include
+an intercept; and the paper's tuner is there with an intercept too.
 """
 
 import inspect
@@ -9,50 +10,51 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from syndicated.agent import default_tuner
 from syndicated.errors import InputError
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments.paper._experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
+from syndicated.policies import POLICIES
 from syndicated.space import Space
-from syndicated.spec import Spec
+from syndicated.spec import Spec, build, spec_of
 from syndicated.tuners import TUNERS
 
 BOARD_SEED = 1001
 BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
-OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Consensus", "Syndicated", "OP", "Best fixed"
-# How much each part of Consensus contributes: Consensus under other labels, with changed arguments.
-ABLATIONS: dict[str, Spec] = {
-    "no sharing": {"name": "Consensus", "sharing": False},
-    "no baseline": {"name": "Consensus", "baseline": False},
-    "a floor of 10%": {"name": "Consensus", "floor": 0.1},
-    "fixed rate 0.05": {"name": "Consensus", "rate": 0.05},
-    "no tuner, boldness 2": {"name": "Fixed", "space": {"boldness": [2]}},
-    "Syndicated on our space": {"name": "Syndicated", "space": {"boldness": [1, 2, 4]}},
-}
-# One world of each kind, so that the board takes less than an hour.
-ABLATED_WORLDS = ("linucb-intercept", "fixed-paper", "ucbglm-paper", "movielens-linucb", "drift")
+OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Default", "Syndicated", "OP", "Best fixed"
+BASE_WITH_INTERCEPT, BOLDNESS_2 = "Syndicated, intercept", "boldness=2"
+BOLDNESS_GRID = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0]  # the fixed values, of which the best one in hindsight is shown
+# What the default earns by its parts: itself without one of them, where it is a point of natural units.
+NO_INTERCEPT, NO_EVIDENCE = "no intercept", "no evidence, lam=1"
+ABLATIONS = (NO_INTERCEPT, NO_EVIDENCE)
 
 _PAPER = {experiment.name: experiment for experiment in [*TABLE1, *FIGURE2, *FIGURE3]}
 _EXPLORE = {"alpha": ALPHAS, "lam": LAMS}
-# By policy: what all tuners tune, the one hyper-parameter of OP, Corral and TL, and the fixed candidates.
+_NATURAL = {"boldness": BOLDNESS_GRID}
+# By policy: what the paper's tuners tune, the one hyper-parameter of OP, Corral and TL, and the fixed values.
 _SPACES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
-    "LinUCB": (_EXPLORE, "alpha", {"alpha": ALPHAS, "lam": [1]}),
-    "LinTS": (_EXPLORE, "alpha", {"alpha": ALPHAS, "lam": [1]}),
-    "UCBGLM": (_EXPLORE, "alpha", {"alpha": ALPHAS, "lam": [1]}),
+    "LinUCB": (_EXPLORE, "alpha", _NATURAL),
+    "LinTS": (_EXPLORE, "alpha", _NATURAL),
+    "UCBGLM": (_EXPLORE, "alpha", _NATURAL),
     "SGDTS": (
         {"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS},
         "eta0",
         {"eta0": ETAS, "alpha1": [0.1], "alpha2": [0]},
     ),
 }
+FEW_TUNERS = (OUR_TUNER, BASE_TUNER, "Consensus", RIVAL_TUNER, "Theory", BEST_FIXED, *ABLATIONS)
 
 
-def _tuners(policy: str, told: Mapping[str, Any]) -> dict[str, Spec]:
+def _tuners(policy: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Spec]:
     """The tuners of every world. `told` are arguments for the tuners that must know the range of rewards."""
-    all_, one, fixed = _SPACES[policy]
-    alone = {one: all_[one]}
+    all_, one, fixed = _SPACES[policy["name"]]
+    alone, base = {one: all_[one]}, {"name": "Syndicated", "space": all_, **told}
+    ours = _default({**policy, "intercept": True})
     return {
-        OUR_TUNER: {"name": "Consensus"},
-        BASE_TUNER: {"name": "Syndicated", "space": all_, **told},
+        OUR_TUNER: ours,
+        BASE_TUNER: base,
+        **({} if policy.get("intercept", True) else {BASE_WITH_INTERCEPT: base}),
+        "Consensus": {"name": "Consensus"},
         "TL-Combined": {"name": "TwoLayer", "space": all_, **told},
         "TL": {"name": "TwoLayer", "space": alone, **told},
         RIVAL_TUNER: {"name": "OP", "space": alone, **told},
@@ -60,7 +62,19 @@ def _tuners(policy: str, told: Mapping[str, Any]) -> dict[str, Spec]:
         "Theory": {"name": "Theory"},
         "Uniform": {"name": "Uniform", "space": all_},
         **{_label(point): {"name": "Fixed", "space": _single(point)} for point in Space(**fixed).points},
+        **(_ablations(ours) if ours["name"] == "Fixed" else {}),
     }
+
+
+def _default(policy: Mapping[str, Any]) -> Spec:
+    """What `Agent(policy)` uses."""
+    spec = spec_of(default_tuner(build(POLICIES, policy)))
+    return {name: spec[name] for name in ("name", "space")}
+
+
+def _ablations(ours: Spec) -> dict[str, Spec]:
+    """The default, once for a policy without an intercept, and once with a penalty that no evidence has chosen."""
+    return {NO_INTERCEPT: ours, NO_EVIDENCE: {**ours, "space": {**ours["space"], "lam": [1], "memory": [1]}}}
 
 
 def _label(point: Mapping[str, float]) -> str:
@@ -79,26 +93,58 @@ def _world(
     policy: Mapping[str, Any] | None = None,
     told: Mapping[str, Any] | None = None,
     delay: int = 0,
+    horizon: int = 10_000,
+    few: bool = False,
 ) -> Experiment:
-    """One of the paper's experiments, with some arguments of its world and its policy changed."""
+    """One of the paper's experiments, some arguments of its world and its policy changed; with all tuners or few."""
     paper = _PAPER[source]
     plays = {**paper.policy, **(policy or {})}
-    ablations = ABLATIONS if name in ABLATED_WORLDS else {}
-    return Experiment(
+    tuners = _tuners(plays, told or {})
+    natural = [label for label, spec in candidates(tuners).items() if "boldness" in spec["space"]]
+    ours = [each for each in (OUR_TUNER, BASE_WITH_INTERCEPT, "Consensus", NO_EVIDENCE, *natural) if each in tuners]
+    without = [NO_INTERCEPT] if NO_INTERCEPT in tuners else []
+    whole = Experiment(
         name=name,
         title=title,
         environment={**paper.environment, **(world or {})},
         policy=plays,
-        tuners=_tuners(plays["name"], told or {}) | ablations,
-        policies={label: {**plays, "intercept": True} for label in (OUR_TUNER, *ablations)},
+        tuners=tuners,
+        policies={label: {**plays, "intercept": label in ours} for label in (*ours, *without)},
+        horizon=horizon,
         repeats=MOVIELENS_REPEATS if paper.environment["name"] == "MovieLens" else BOARD_REPEATS,
         seed=BOARD_SEED,
         delay=delay,
         watched=False,
     )
+    return _only(whole, FEW_TUNERS) if few else whole
+
+
+def _hard(name: str, title: str, world: Mapping[str, Any], policy: str = "linucb", **size: int) -> Experiment:
+    """A linear world of its own, with an intercept for all and few tuners, which are told noise and range."""
+    range_ = [world.get("low", 0), world.get("high", 1)]
+    told = {"rewards": range_} if range_ != [0, 1] and not world.get("clicks") else {}
+    sigma = world.get("noise", 0.1) * (range_[1] - range_[0])
+    knows = {"intercept": True, "dim": world.get("dim", 10), "sigma": sigma}
+    return _world(name, title, f"simulation-{policy}", world, knows, told, few=True, **size)
+
+
+def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
+    """The fixed values among them. The board shows only the best of them in hindsight, and boldness 2."""
+    known = (OUR_TUNER, *ABLATIONS)
+    return {label: spec for label, spec in tuners.items() if spec["name"] == "Fixed" and label not in known}
+
+
+def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
+    def wanted(label: str, spec: Spec) -> bool:
+        return label in (BASE_TUNER, *tuners) or (label in candidates({label: spec}) and BEST_FIXED in tuners)
+
+    kept = {label: spec for label, spec in experiment.tuners.items() if not tuners or wanted(label, spec)}
+    return replace(experiment, tuners=kept)
 
 
 _INTERCEPT = {"intercept": True}
+_ONE_HOT = {"one_hot": True, "dim": 20, "arms": 20}
+_FIXED = {"fixed": True, "dim": 5, "arms": 50}
 BOARD: dict[str, list[Experiment]] = {
     "Linear, changing arms": [
         _world("linucb-paper", "LinUCB, as in the paper", "simulation-linucb"),
@@ -134,12 +180,31 @@ BOARD: dict[str, list[Experiment]] = {
         _world("wide", "d = 50, K = 10", "simulation-linucb", {"dim": 50, "arms": 10}, {**_INTERCEPT, "dim": 50}),
         _world("delay", "rewards 500 rounds late", "simulation-linucb", policy=_INTERCEPT, delay=500),
     ],
+    "Other units, with intercept": [
+        _hard("offset", "rewards from 10^6 to 10^6 + 1", {"low": 1e6, "high": 1e6 + 1}),
+        _hard("large-unit", "features times 10^6", {"unit": 1e6}),
+        _hard("small-unit", "features times 10^-6", {"unit": 1e-6}),
+        _hard("outliers", "one reward in 1,000 is 100 times the noise off", {"outliers": 0.001}),
+    ],
+    "Levels and arms that move, with intercept": [
+        _hard("season", "a season moves all rewards", {"season": 0.5}),
+        _hard("trend", "fixed arms, all rewards rise", {"dim": 5, "arms": 50, "fixed": True, "trend": 2.0}),
+        _hard("late", "the worst of 20 arms becomes the best", {**_ONE_HOT, "noise": 0.3, "late": 2500}),
+        _hard("one-hot-delay", "one-hot arms, rewards 2,000 rounds late", {**_ONE_HOT, "noise": 0.3}, delay=2000),
+    ],
+    "Other kinds of rewards, with intercept": [
+        _hard("money", "one-hot arms, from 0 to 1,000, little noise", {**_ONE_HOT, "high": 1000, "noise": 0.02}),
+        _hard("clicks", "one-hot arms, clicks of 2 to 5 %", {**_ONE_HOT, "low": 0.02, "high": 0.05, "clicks": True}),
+        _hard("noiseless", "fixed arms, no noise, 1,000 rounds", {**_FIXED, "noise": 0.0}, horizon=1000),
+        _hard("quadratic", "fixed arms, rewards are squares", {**_FIXED, "shape": "square"}),
+        _hard("quadratic-lints", "LinTS, the same", {**_FIXED, "shape": "square"}, "lints"),
+    ],
+    "Short, with intercept": [
+        _hard("short", "500 rounds", {}, horizon=500),
+        _hard("short-one-hot", "one-hot arms, 1,000 rounds", {**_ONE_HOT, "noise": 0.3}, horizon=1000),
+        _hard("short-fixed", "fixed arms, 1,000 rounds", {**_FIXED, "noise": 0.5}, horizon=1000),
+    ],
 }
-
-
-def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
-    """The fixed candidates among them. The board shows only the best of them in hindsight."""
-    return {label: spec for label, spec in tuners.items() if spec["name"] == "Fixed" and label not in ABLATIONS}
 
 
 def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
@@ -160,21 +225,13 @@ def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[s
 def labels() -> list[str]:
     """The labels of the board; all fixed candidates share one."""
     every = next(iter(BOARD.values()))[0].tuners
-    return [*(label for label in every if label not in candidates(every)), BEST_FIXED, *ABLATIONS]
+    return [*(label for label in every if label not in candidates(every)), BEST_FIXED]
 
 
 def _check(what: str, given: Collection[str], known: Collection[str]) -> None:
     for name in given:
         if name not in known:
             raise InputError(f"the board has no {what} {name!r}; it has {', '.join(known)}")
-
-
-def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
-    def wanted(label: str, spec: Spec) -> bool:
-        return label in (BASE_TUNER, *tuners) or (label in candidates({label: spec}) and BEST_FIXED in tuners)
-
-    kept = {label: spec for label, spec in experiment.tuners.items() if not tuners or wanted(label, spec)}
-    return replace(experiment, tuners=kept)
 
 
 def _joined(experiment: Experiment, guests: Collection[str]) -> Experiment:

@@ -16,7 +16,7 @@ from syndicated._formatting import ratio_number
 from syndicated.cli import main
 from syndicated.experiments import run_experiments, save_figure
 from syndicated.experiments._results import RESAMPLES
-from syndicated.experiments.scoreboard import BOARD, _figure, _markdown, _worlds, choose
+from syndicated.experiments.scoreboard import BOARD, _figure, _markdown, choose
 from syndicated.experiments.scoreboard._ratios import (
     BARS,
     REGRET_COLUMNS,
@@ -28,7 +28,7 @@ from syndicated.experiments.scoreboard._ratios import (
     ratio,
     world_rows,
 )
-from syndicated.experiments.scoreboard._worlds import BEST_FIXED, OUR_TUNER, labels
+from syndicated.experiments.scoreboard._worlds import ABLATIONS, BEST_FIXED, OUR_TUNER, labels
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
@@ -37,24 +37,42 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scoreboard.md"
 WORLDS = {each.name: each for group in BOARD.values() for each in group}
 GROUPS = {each.name: group for group, worlds in BOARD.items() for each in worlds}
-INTERCEPT = {"linucb-intercept", "lints-intercept", "drift", "range", "wide", "delay"}
+OTHER_UNITS = ["offset", "large-unit", "small-unit", "outliers"]
+OTHER_REWARDS = ["money", "clicks", "noiseless", "quadratic", "quadratic-lints"]
+HARD = [
+    *OTHER_UNITS,
+    "season",
+    "trend",
+    "late",
+    "one-hot-delay",
+    *OTHER_REWARDS,
+    "short",
+    "short-one-hot",
+    "short-fixed",
+]
+INTERCEPT = {"linucb-intercept", "lints-intercept", "drift", "range", "wide", "delay", *HARD}
+SHORT = {"noiseless": 1000, "short": 500, "short-one-hot": 1000, "short-fixed": 1000}
+NATURAL = {"boldness=0", "boldness=0.25", "boldness=0.5", "boldness=1", "boldness=2", "boldness=4"}
 
 
 def made_up(name: str = "linucb-paper", /, **regrets: Sequence[float] | Array) -> World:
     """A world of the board with these regrets."""
     arrays = {label: np.array(values, dtype=float) for label, values in regrets.items()}
     experiment = replace(WORLDS[name], repeats=len(next(iter(arrays.values()))))
-    return World(experiment, GROUPS[name], arrays, best="alpha=1, lam=1", seconds=90.0)
+    return World(experiment, GROUPS[name], arrays, best="boldness=1", seconds=90.0)
 
 
-def whole_board(ours: float = 0.04, spread: float = 0.1, **others: float) -> list[World]:
-    """Every world, ours at this ratio to Syndicated's, with so much noise."""
+def whole_board(ours: float = 0.2, spread: float = 0.01, best: float = 0.2, **others: float) -> list[World]:
+    """Every world, ours and the best fixed value at these ratios to Syndicated's, with so much noise."""
     worlds = []
     for place, name in enumerate(WORLDS):
         rng = np.random.default_rng(place)
-        mean = {"Syndicated": 1.0, OUR_TUNER: others.get(name.replace("-", "_"), ours), "OP": 0.9, BEST_FIXED: 0.5}
-        n = WORLDS[name].repeats
-        worlds.append(made_up(name, **{k: 100 * m * np.exp(spread * rng.normal(size=n)) for k, m in mean.items()}))
+        mean = {"Syndicated": 1.0, OUR_TUNER: others.get(name.replace("-", "_"), ours), "OP": 0.9, BEST_FIXED: best}
+        n, world = WORLDS[name].repeats, WORLDS[name].environment
+        width = world.get("high", 1) - world.get("low", 0)
+        worlds.append(
+            made_up(name, **{k: 100 * width * m * np.exp(spread * rng.normal(size=n)) for k, m in mean.items()})
+        )
     return worlds
 
 
@@ -66,7 +84,7 @@ def test_the_board_has_the_worlds_of_the_standing_comparison() -> None:
         *("linucb-paper", "linucb-intercept", "linucb-unshifted", "lints-paper", "lints-intercept"),
         *("fixed-paper", "fixed-unshifted", "ucbglm-paper", "sgdts-paper"),
         *("movielens-linucb", "movielens-lints", "movielens-ucbglm", "movielens-sgdts"),
-        *("drift", "range", "wide", "delay"),
+        *("drift", "range", "wide", "delay", *HARD),
     ]
     assert len({each.title for each in WORLDS.values()}) == len(WORLDS)
 
@@ -74,11 +92,13 @@ def test_the_board_has_the_worlds_of_the_standing_comparison() -> None:
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_can_be_played_at_its_size(name: str) -> None:
     e = WORLDS[name]
-    assert (e.horizon, e.seed, e.watched) == (10_000, 1001, False)
+    assert (e.horizon, e.seed, e.watched) == (SHORT.get(name, 10_000), 1001, False)
     assert e.repeats == (8 if "movielens" in name else 20)
     assert e.policy["intercept"] == (name in INTERCEPT)
     assert e.policies[OUR_TUNER] == {**e.policy, "intercept": True}
-    assert e.delay == (500 if name == "delay" else 0)
+    assert e.policies.keys() >= (NATURAL & e.tuners.keys())
+    assert ("Syndicated, intercept" in e.tuners) == (not e.policy["intercept"])
+    assert e.delay == {"delay": 500, "one-hot-delay": 2000}.get(name, 0)
     registered = {label: spec for label, spec in e.tuners.items() if spec["name"] in TUNERS}
     for task in replace(e, tuners=registered, repeats=1).tasks():
         assert task.agent().policy.dim == task.world().dim
@@ -102,12 +122,13 @@ def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -
         if world["name"] == "Linear":
             assert e.policy["sigma"] == world["noise"] * (world.get("high", 1) - world.get("low", 0))
         told = {label for label, spec in e.tuners.items() if "rewards" in spec}
-        assert told == ({"Syndicated", "TL-Combined", "TL", "OP", "Corral"} if name == "range" else set())
+        other = {"Syndicated", "TL-Combined", "TL", "OP", "Corral"} & e.tuners.keys()
+        assert told == (other if name in ("range", "offset", "money") else set())
 
 
 @pytest.mark.parametrize(
     ("name", "candidates", "one"),
-    [("linucb-paper", 5, "alpha"), ("lints-paper", 5, "alpha"), ("movielens-sgdts", 4, "eta0")],
+    [("linucb-paper", 9, "alpha"), ("lints-paper", 9, "alpha"), ("movielens-sgdts", 4, "eta0")],
 )
 def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidates: int, one: str) -> None:
     tuners = WORLDS[name].tuners
@@ -116,7 +137,9 @@ def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidat
         assert list(tuners[label]["space"]) == [one]
     assert tuners["Syndicated"]["space"] == tuners["TL-Combined"]["space"] == tuners["Uniform"]["space"]
     assert len(tuners["Syndicated"]["space"]) == (3 if one == "eta0" else 2)
-    assert tuners[OUR_TUNER] == {"name": "Consensus"}
+    default = {"LinUCB": [2.5], "LinTS": [1.0]}.get(WORLDS[name].policy["name"])
+    assert tuners[OUR_TUNER]["name"] == ("Fixed" if default else "Consensus")
+    assert not default or tuners[OUR_TUNER]["space"] == {"boldness": default}
 
 
 def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() -> None:
@@ -126,15 +149,15 @@ def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() ->
         assert world.tuners[name] == {"name": name, "rewards": [-50, 200]}
 
 
-def test_ablations_are_ours_with_other_arguments_in_one_world_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = {"name": "Consensus", "sharing": False}
-    monkeypatch.setattr(_worlds, "ABLATIONS", {"no sharing": spec})
-    for name in ("fixed-paper", "fixed-unshifted"):
-        e = _worlds._world(name, "fixed arms", "table1-linucb-fixed")
-        assert e.tuners.get("no sharing") == (spec if name in _worlds.ABLATED_WORLDS else None)
-        assert e.policies.get("no sharing", e.policies[OUR_TUNER]) == e.policies[OUR_TUNER]
-    assert labels()[-1] == "no sharing"
-    assert {GROUPS[name] for name in _worlds.ABLATED_WORLDS} == set(BOARD)
+def test_ablations_are_the_default_without_one_of_its_parts() -> None:
+    for e in WORLDS.values():
+        ours = e.tuners[OUR_TUNER]
+        assert set(ABLATIONS) & e.tuners.keys() == (set(ABLATIONS) if ours["name"] == "Fixed" else set())
+        if ours["name"] == "Fixed":
+            assert e.tuners["no intercept"] == ours
+            assert e.policies["no intercept"] == {**e.policies[OUR_TUNER], "intercept": False}
+            assert e.tuners["no evidence, lam=1"]["space"] == {**ours["space"], "lam": [1], "memory": [1]}
+            assert e.policies["no evidence, lam=1"] == e.policies[OUR_TUNER]
 
 
 def test_the_board_can_be_restricted() -> None:
@@ -142,14 +165,14 @@ def test_the_board_can_be_restricted() -> None:
     assert [e.name for worlds in board.values() for e in worlds] == ["lints-paper", "drift"]
     for e in (e for worlds in board.values() for e in worlds):
         assert {spec["name"] for spec in e.tuners.values()} == {"Syndicated", "OP", "Fixed"}
-        assert len(e.tuners) == 2 + 5
+        assert len(e.tuners) == 2 + 6
     assert choose() == BOARD
 
 
 def test_what_is_not_on_the_board_is_refused() -> None:
-    with pytest.raises(InputError, match=r"the board has no world 'mars'; it has linucb-paper, .*, delay"):
+    with pytest.raises(InputError, match=r"the board has no world 'mars'; it has linucb-paper, .*, short-fixed"):
         choose(["mars"])
-    with pytest.raises(InputError, match=r"the board has no tuner 'Magic'; it has Consensus, .*, Best fixed"):
+    with pytest.raises(InputError, match=r"the board has no tuner 'Magic'; it has Default, .*, Best fixed"):
         choose((), ["Magic"])
 
 
@@ -203,6 +226,15 @@ def test_a_world_that_is_there_twice_is_no_more_evidence() -> None:
     assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
 
 
+@pytest.mark.parametrize(
+    ("own", "base", "value"), [(0.0, 2.0, 0.001), (2.0, 0.0, 1000.0), (0.0, 0.0, 1.0), (1.0, 2.0, 0.5)]
+)
+def test_a_regret_of_0_counts_as_a_thousandth_of_the_other(own: float, base: float, value: float) -> None:
+    found = ratio([(np.full(5, own), np.full(5, base))])
+    assert (found.value, found.low, found.high) == pytest.approx((value,) * 3)
+    assert ratio([(np.array([0.0, 4.0]), np.array([2.0, 2.0]))]).low == pytest.approx(0.001)
+
+
 @pytest.mark.parametrize(("n", "covered"), [(8, 0.936), (20, 0.946)])
 def test_the_interval_covers_the_ratio_about_as_often_as_it_says(n: int, covered: float) -> None:
     """Regrets are skewed, and resamples of few do not go far enough out for all of the 95%: what is expected here was
@@ -252,11 +284,11 @@ def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Pat
     for task, curve in zip(run.tasks, run.curves, strict=True):
         sums[task.tuner_name] = sums.get(task.tuner_name, 0.0) + curve["regret"][-1]
     fixed = {label: total for label, total in sums.items() if label not in ("Syndicated", "OP")}
-    assert len(fixed) == 5
+    assert len(fixed) == 6
     assert world.best == min(fixed, key=lambda label: fixed[label])
-    assert world.regrets.keys() == {"Syndicated", "OP", BEST_FIXED}
+    two = {"boldness=2": sums["boldness=2"]}
     assert {label: values.sum() for label, values in world.regrets.items()} == pytest.approx(
-        {"Syndicated": sums["Syndicated"], "OP": sums["OP"], BEST_FIXED: min(fixed.values())}
+        {"Syndicated": sums["Syndicated"], "OP": sums["OP"], **two, BEST_FIXED: min(fixed.values())}
     )
     assert world.seconds == sum(curve["seconds"] for curve in run.curves)
 
@@ -273,23 +305,23 @@ def test_the_overall_ratio_is_over_the_worlds_where_both_played() -> None:
 
 
 def test_bars_that_hold() -> None:
-    assert [found.verdict for found in findings(whole_board(ours=0.04))] == ["holds"] * len(BARS)
-    assert [bar.most for bar in BARS] == [1.05, 1.05, 0.45, 0.3, 0.1, 0.9]
+    assert [found.verdict for found in findings(whole_board(ours=0.2, best=0.2))] == ["holds"] * len(BARS)
+    assert [bar.most for bar in BARS] == [1.0, 1.0, 0.3, 1.05, 1.3, 1.1]
 
 
 @pytest.mark.parametrize(
     ("changed", "broken"),
     [
-        ({"drift": 1.5}, [0, 1]),
-        ({"drift": 1.05}, [1]),  # clearly above OP's 0.9 only
-        ({"lints_intercept": 0.4}, [3]),
-        ({"linucb_paper": 0.2}, [4]),
-        ({"movielens_linucb": 0.95}, [5]),
+        ({"drift": 1.01, "best": 0.21}, [0, 1, 4]),
+        ({"drift": 0.95}, [1, 4]),  # clearly above OP's 0.9 only
+        ({"lints_intercept": 0.28}, [4]),
+        ({"outliers": 0.23}, [5]),
         ({"ours": 0.6}, [2, 3, 4]),
+        ({"best": 0.19}, [3]),
     ],
 )
 def test_bars_that_do_not_hold_say_where(changed: dict[str, float], broken: list[int]) -> None:
-    found = findings(whole_board(**changed, spread=0.01))
+    found = findings(whole_board(**{"ours": 0.2, "best": 0.2, **changed}, spread=0.001))
     assert [place for place, each in enumerate(found) if each.verdict == "does not hold"] == broken
     where = WORLDS.get(next(iter(changed)).replace("_", "-"))
     if where:
@@ -297,13 +329,13 @@ def test_bars_that_do_not_hold_say_where(changed: dict[str, float], broken: list
 
 
 def test_a_wide_interval_is_not_clearly_worse() -> None:
-    worlds = [made_up(Syndicated=[1, 1, 1, 1, 30], OP=[1, 1, 1, 1, 1], Consensus=[30, 1, 1, 1, 1])]
+    worlds = [made_up(Syndicated=[1, 1, 1, 1, 30], OP=[1, 1, 1, 1, 1], Default=[30, 1, 1, 1, 1])]
     assert findings(worlds)[0].verdict == "holds"
 
 
 def test_few_repeats_settle_no_bar() -> None:
     for regrets in ([0.01] * 4, [90.0] * 4):
-        found = findings([made_up(Syndicated=[1, 2, 1, 2], OP=[1, 1, 1, 1], Consensus=regrets)])
+        found = findings([made_up(Syndicated=[1, 2, 1, 2], OP=[1, 1, 1, 1], Default=regrets)])
         assert {each.verdict for each in found if each.worst} == {"not settled"}
 
 
@@ -326,8 +358,8 @@ def test_the_page_shows_every_ratio_and_what_became_of_the_bars() -> None:
         assert line in text
     assert text.count("<details>") == text.count("</details>") == len(WORLDS)
     assert text.count("| holds |") == len(BARS)
-    assert f"{BEST_FIXED} (alpha=1, lam=1)" in text
-    assert "| CPU time, all tasks | 25 min 30 s |\n| Time on the wall | 3 s |" in text
+    assert f"{BEST_FIXED} (boldness=1)" in text
+    assert "| CPU time, all tasks | 49 min 30 s |\n| Time on the wall | 3 s |" in text
 
 
 def test_better_and_worse_look_different_and_the_unsettled_like_neither() -> None:
@@ -349,17 +381,24 @@ def test_every_table_of_the_page_is_one() -> None:
 
 def test_a_part_of_the_board_says_that_it_is_one() -> None:
     assert "Not the whole board" not in _markdown.page(whole_board(), {})
-    assert "Not the whole board" in _markdown.page(whole_board()[1:], {})
-    assert "Not the whole board" in _markdown.page([made_up(Syndicated=[1, 2])], {})
+    worlds = [
+        replace(world, experiment=choose([world.experiment.name], ["OP"])[world.group][0]) for world in whole_board()
+    ]
+    part = _markdown.page([*whole_board()[2:], made_up("linucb-paper", Syndicated=[1, 2])], {})
+    assert (
+        "**Not the whole board**: 32 of 33 worlds, 2 to 20 repeats; left out: the worlds `linucb-intercept`.\n" in part
+    )
+    assert "32 of 33 worlds, 8 to 20 repeats; left out: the worlds `linucb-paper` and the tuners Default, " in (
+        _markdown.page(worlds[1:], {})
+    )
 
 
-def test_ablations_have_a_table_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_markdown, "ABLATIONS", {"no baseline": {"name": "Consensus", "baseline": False}})
-    own: dict[str, list[float]] = {"Syndicated": [9, 8, 9], OUR_TUNER: [2, 2, 2], "no baseline": [3, 3, 3]}
+def test_ablations_have_a_table_of_their_own() -> None:
+    own = {"Syndicated": [9, 8, 9], OUR_TUNER: [2, 2, 2], "no intercept": [3, 3, 3]}
     text = _markdown.page([made_up(**own), made_up("drift", Syndicated=[1], Consensus=[1])], {})
     board, appendix = text.split("## Appendix")[:2]
-    assert "no baseline" not in board
-    assert "| LinUCB, as in the paper | 1.50 (1.50 to 1.50) |" in appendix
+    assert "no intercept" not in board
+    assert "| LinUCB, as in the paper | 1.50 (1.50 to 1.50) | – |" in appendix
     assert "| theta changes" not in appendix.split("## ")[0]
     assert "Appendix" not in _markdown.page([made_up(Syndicated=[1])], {})
 
@@ -370,9 +409,10 @@ def test_settings_tell_every_world_and_label() -> None:
         assert f"| `{e.name}` | {e.environment['name']}(" in text
     rows = _markdown.tuner_rows(list(WORLDS.values()))
     assert {row[0] for row in rows} == set(labels())
-    assert [OUR_TUNER, "Consensus()", "everywhere"] in rows
+    assert ["Consensus", "Consensus()", "everywhere"] in rows
+    assert "Fixed(boldness in {2.5})" in {row[1] for row in rows if row[0] == OUR_TUNER}
     best = [row for row in rows if row[0] == BEST_FIXED]
-    assert [row[1].split(":")[0] for row in best] == ["the best of 5", "the best of 4"]
+    assert [row[1].split(":")[0] for row in best] == ["the best of 6", "the best of 4"]
     assert best[1][2] == "`sgdts-paper`, `movielens-sgdts`"
     assert "| intercept=True | 0 | 10,000 | 8 | 1001 to 1008 |" in text
     assert "| the same | 500 | 10,000 | 20 | 1001 to 1020 |" in text
@@ -381,9 +421,11 @@ def test_settings_tell_every_world_and_label() -> None:
 @pytest.mark.skipif(not PAGE.exists(), reason="`make scoreboard` has not written it yet")
 def test_the_page_in_the_docs_is_of_this_board() -> None:
     text = PAGE.read_text()
-    for part in (_markdown.INTRO, _markdown.READING, _markdown.settings(list(WORLDS.values()))):
+    for part in (_markdown.INTRO, _markdown.READING):
         assert part in text
-    assert "Not the whole board" not in text
+    left_out = text.split("left out: ")[-1].split("\n")[0] if "**Not the whole board**" in text else ""
+    for name in WORLDS:
+        assert (f"(<code>{name}</code>)" in text) != (f"`{name}`" in left_out)
     assert (PAGE.parent / "scoreboard.svg").exists()
 
 
@@ -448,7 +490,7 @@ def test_the_command_writes_the_table_the_page_and_the_figure(
     assert "not played" in shown
     rows = list(csv.DictReader((tmp_path / "scoreboard.csv").read_text().splitlines()))
     assert tuple(rows[0]) == REGRET_COLUMNS
-    assert len(rows) == 2 * 7 * 2
+    assert len(rows) == 2 * 8 * 2
     assert {(row["world"], row["repeat"]) for row in rows} == {
         (world, repeat) for world in ("delay", "movielens-lints") for repeat in "01"
     }
