@@ -10,6 +10,7 @@ from syndicated.service.core.messages import ArmNumbers
 from syndicated.service.dashboard.formatting import STANDARD_ERRORS_95, Interval
 
 ARMS_PER_PAGE = 50
+MIN_TREND_REWARDS = 30  # of an arm; with fewer, its margin of error is too rough for an arrow
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class ArmRow:
     @property
     def direction(self) -> int:
         """1 or -1 where the trend is larger than its margin of error, else 0."""
-        clear = math.isfinite(self.trend.half) and abs(self.trend.mean) > self.trend.half
+        clear = self.numbers.rewards >= MIN_TREND_REWARDS and abs(self.trend.mean) > self.trend.half
         return int(math.copysign(1, self.trend.mean)) if clear else 0
 
 

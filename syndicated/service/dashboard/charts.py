@@ -75,7 +75,7 @@ def shares(title: str, span: Span, x: Array, y: Array) -> Markup:
 
 
 def share_bar(share: float) -> Markup:
-    """A share as a small bar."""
+    """A share of the longest as a small bar."""
     width = max(100 * share, 0.5)
     parts = f'<rect class="rail" width="100" height="8"/><rect class="base" width="{width:.1f}" height="8"/>'
     return Markup(f'<svg class="bar" viewBox="0 0 100 8" aria-hidden="true">{parts}</svg>')

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from support.dashboard_site import HOSTILE, Site, tell, visit
 
-from syndicated.service.core.messages import Arm, DecideRequest
+from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.dashboard import arms_view, bandit_view, decision_search
 
 NAMED = {"kind": "open"}
 
 
-async def play_arms(site: Site, name: str, arms: list[str]) -> list[str]:
+async def play_arms(site: Site, name: str, arms: list[str], start: int = 0) -> list[str]:
     """One decision of the caller for each of these arms; their ids."""
     given: list[str | Arm] = [*sorted({*arms})]
-    asked = [DecideRequest(arms=given, played=arm, event_id=f"e{k}") for k, arm in enumerate(arms)]
+    asked = [DecideRequest(arms=given, played=arm, event_id=f"e{k}") for k, arm in enumerate(arms, start)]
     made = await asyncio.gather(*[site.service.decisions.decide(name, each) for each in asked])
     return [decision.decision_id for decision in made]
 
@@ -41,6 +41,23 @@ def test_arms_are_listed_by_share_folded_paged_and_searched(tmp_path: Path, monk
         assert "Tea" not in found.plain
         assert "has this text in its id" in (await site.get("/bandits/b/arms?q=water")).plain
         assert "page must be a whole number" in (await site.get("/bandits/b/arms?page=-1", 422)).plain.lower()
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize(("late", "sign", "arrow"), [(1.0, 1, "▲ +"), (0.0, -1, "▼ -"), (0.5, 0, "")])
+def test_a_trend_has_an_arrow_once_it_is_clear(tmp_path: Path, late: float, sign: int, arrow: str) -> None:
+    async def story(site: Site) -> None:
+        await site.create("b", features=NAMED, mode="apprentice")
+        for start in range(0, 160, 20):
+            for id_ in await play_arms(site, "b", ["tea"] * 20, start):
+                reward = float(int(id_.partition("-")[0], 16) % 2) if start < 80 else late
+                await site.service.decisions.reward("b", RewardRequest(decision_id=id_, reward=reward))
+            (row,) = arms_view.arm_rows(site.service.state.bandit("b").history, ["tea"])
+            assert row.direction in (0, sign)
+            assert row.direction == 0 or start >= 80
+        assert row.direction == sign
+        assert arrow in (await visit(site, "b")).plain
 
     tell(tmp_path, story)
 
