@@ -8,6 +8,7 @@ A store is for one thread at a time. Several processes may write to a shared sto
 no number of the log is final before `settled` says so.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -166,8 +167,11 @@ class Store(ABC):
         """The sequence number, the time and the bytes of the snapshots of a bandit, the newest first."""
 
     @abstractmethod
-    def prune(self, bandit: int, before: float, upto: int) -> int:
-        """Within a batch: drop events of a bandit that are older than `before` and not after `upto`; how many."""
+    def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> int:
+        """Within a batch: drop events of a bandit that are older than `before` and not after `upto`; how many.
+
+        At most `limit` of them, the first.
+        """
 
     @abstractmethod
     def erase(self, subject: str) -> int:

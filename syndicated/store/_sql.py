@@ -2,6 +2,7 @@
 
 import logging
 import secrets
+import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -181,9 +182,10 @@ class SQL(Store):
         query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
         return [(int(seq), float(at), int(size)) for seq, at, size in self._rows(query, bandit)]
 
-    def prune(self, bandit: int, before: float, upto: int) -> int:
+    def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> int:
         where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"
-        return self._run(f"DELETE FROM log WHERE {where}", bandit, before, upto)
+        found = f"SELECT seq FROM log WHERE {where} ORDER BY seq LIMIT ?"
+        return self._run(f"DELETE FROM log WHERE seq IN ({found})", bandit, before, upto, limit)
 
     def erase(self, subject: str) -> int:
         return self._run(

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from heapq import merge
@@ -95,12 +96,13 @@ class State:
         False if earlier events were erased or pruned meanwhile. Then the state must be loaded again: records in memory
         may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
+        folded = self.seq
         at_hand = [(event, None) for seq, (event, _) in own.items() if seq <= upto]
         others = store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand])
         for event, about in merge(at_hand, others, key=lambda pair: pair[0].seq):
             if event.seq in own:
                 self.fold(event, self._record_of(*own[event.seq]))
-            elif event.kind in REWRITING_KINDS:
+            elif event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
                 return False
             else:
                 self._fold_stored(event, about)
@@ -228,6 +230,11 @@ class State:
 def events_upto(snapshot: Snapshot) -> int:
     """How many events the log had at a snapshot; before they were counted every number was used."""
     return int(unpack(snapshot.state)[0].get("events", snapshot.seq))
+
+
+def _is_pruned_before(event: Event, seq: int) -> bool:
+    """Whether an event is of a pruning of what was folded by then, after which memory has nothing wrong."""
+    return event.kind == "prune" and decode(event.body).get("upto", math.inf) <= seq
 
 
 def _concerns(event: Event) -> set[int]:

@@ -18,6 +18,7 @@ from syndicated.service.core.state import SERVICE_ID
 PAGE_DECISIONS = 500  # whose windows are looked at at once
 MAX_BANDITS = 50  # whose windows are closed in one transaction
 PRUNE_SECONDS = 3600.0  # between looks at what is too old
+PRUNE_EVENTS = 2000  # that are dropped in one transaction, so that nobody waits long for it
 
 
 class Looked(NamedTuple):
@@ -37,10 +38,11 @@ class Windows:
         self._backlog: set[int] = set()  # bandits with more windows to close than one page has
         self._looked: dict[int, Looked] = {}
         self._pruned: dict[int, float] = {}  # when this process last looked for what is too old
+        self._pruning: dict[int, int] = {}  # bandits with more to drop, and up to where
 
     @property
     def has_backlog(self) -> bool:
-        return bool(self._backlog)
+        return bool(self._backlog or self._pruning)
 
     def due(self) -> Iterator[Callable[[Batch], None]]:
         """What the clock asks for now."""
@@ -50,7 +52,9 @@ class Windows:
             yield partial(self._close, ids=closing[start : start + MAX_BANDITS])
         for bandit in bandits:
             retention = bandit.spec.retention
-            if retention is not None:
+            if retention is None:
+                self._pruning.pop(bandit.id, None)
+            else:
                 last = self._pruned.get(bandit.id, -math.inf)
                 if now - last >= min(retention, PRUNE_SECONDS):
                     yield partial(self._prune, id_=bandit.id)
@@ -105,12 +109,18 @@ class Windows:
         (self._backlog.add if more else self._backlog.discard)(bandit)
 
     def _prune(self, batch: Batch, id_: int) -> None:
-        """Drop what is older than the bandit's retention and in a snapshot."""
-        bandit = batch.state.bandits[id_]
-        saved = batch.store.snapshots(bandit.id)
-        before = batch.now - (bandit.spec.retention or math.inf)
-        count = batch.store.prune(bandit.id, before, saved[0].seq) if saved else 0
-        batch.on_commit.append(partial(self._pruned.__setitem__, bandit.id, batch.now))
+        """Drop some of what is older than the bandit's retention and in a snapshot."""
+        upto = self._pruning.get(id_) or max((saved.seq for saved in batch.store.snapshots(id_)), default=0)
+        before = batch.now - (batch.state.bandits[id_].spec.retention or math.inf)
+        count = batch.store.prune(id_, before, upto, PRUNE_EVENTS)
+        batch.on_commit.append(partial(self._dropped, id_, upto, count == PRUNE_EVENTS, batch.now))
         if count:
             batch.on_commit.append(batch.state.forget_records)
-            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": bandit.id, "count": count})
+            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": id_, "count": count, "upto": upto})
+
+    def _dropped(self, bandit: int, upto: int, more: bool, now: float) -> None:
+        if more:
+            self._pruning[bandit] = upto
+        else:
+            self._pruning.pop(bandit, None)
+            self._pruned[bandit] = now

@@ -13,7 +13,7 @@ from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
-from syndicated.service.core.records import encode
+from syndicated.service.core.records import decode, encode
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.store import Event, open_store
@@ -222,6 +222,35 @@ def test_two_replicas_that_get_the_same_request_at_once_give_one_answer(database
         assert learned == [9, 9]
         assert contents(replicas[0].state) == contents(replicas[1].state)
         for service in replicas:
+            await service.stop()
+
+    run(test())
+
+
+def test_old_events_are_dropped_in_pieces_and_other_replicas_go_on_as_they_are(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.windows.PRUNE_EVENTS", 2)
+
+    async def test() -> None:
+        address = database()
+        first, other = Service(open_store(address)), Service(open_store(address))
+        first.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        for _ in range(5):
+            await first.decisions.decide("b", ASK)
+        await first.admin.save_model("b")
+        other.start()
+        await other.read(lambda batch: None)
+        state = other.state
+        await first.admin.update("", "b", {"retention": 1e-6})
+        async with asyncio.timeout(HANG_SECONDS):
+            while await other.admin.export("b", 0, 9):
+                await asyncio.sleep(0.05)
+        dropped = [decode(event.body)["count"] for event in await other.admin.audit(9) if event.kind == "prune"]
+        assert sorted(dropped) == [1, 2, 2]
+        assert other.state is state
+        for service in (first, other):
             await service.stop()
 
     run(test())
