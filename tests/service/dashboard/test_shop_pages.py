@@ -74,7 +74,8 @@ def test_decisions_are_paged_and_found_by_id_event_subject_and_arm(
         assert "There is no decision." in (await site.get("/bandits/b/decisions")).plain
         ids = await play_arms(site, "b", ["tea"] + ["coffee"] * 9)
         mine = await site.decide("b", arms=["tea", "coffee"], played="coffee", subject="ann")
-        await site.reward("b", mine, 0.625)
+        paid = RewardRequest(decision_id=mine.decision_id, reward=0.625, event_id="paid-1")
+        await site.service.decisions.reward("b", paid)
         shown: list[str] = []
         path = "/bandits/b/decisions"
         for _ in range(3):
@@ -82,6 +83,8 @@ def test_decisions_are_paged_and_found_by_id_event_subject_and_arm(
             shown += [link.rpartition("/")[2] for link in page.values("href") if "/decisions/" in link]
             path = next((link for link in page.values("href") if "before=" in link), "")
         assert (shown, path) == ([mine.decision_id, *reversed(ids)], "")
+        by_reward = await site.get("/bandits/b/decisions?q=paid-1")
+        assert f"/bandits/b/decisions/{mine.decision_id}" in by_reward.values("href")
         for text in (ids[3], "e3"):
             assert f"/bandits/b/decisions/{ids[3]}" in (await site.get(f"/bandits/b/decisions?q={text}")).values("href")
         found = await site.get("/bandits/b/decisions?q=ann")
