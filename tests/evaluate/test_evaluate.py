@@ -222,6 +222,7 @@ def _real(agent: Agent, rounds: Sequence[Round]) -> float:
     return float(np.mean(earned))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("world", "agent"), ADAPTIVE.values(), ids=ADAPTIVE)
 def test_an_adaptive_target_earns_what_it_earns_in_a_real_run(world: Environment, agent: Agent) -> None:
     gaps, count = [], 10

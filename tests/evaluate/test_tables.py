@@ -231,6 +231,7 @@ def _shown(campaign: str, draws: int) -> np.ndarray[Any, Any]:
     return shown / draws
 
 
+@pytest.mark.no_cover
 def test_obp_s_published_value_of_thompson_sampling_is_found_again(obd: Path) -> None:
     log, shown = read_log(data.open_bandit("random", "all"), **COLUMNS, arms=range(80)), _shown("all", 100_000)
     found = evaluate(log, lambda round_: shown[:, round_.position])

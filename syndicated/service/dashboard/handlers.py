@@ -155,7 +155,7 @@ class Dashboard:
         """The kill switch: off, and on again."""
         name, mode = request.path_params["name"], request.path_params["mode"]
         if mode not in MODES:
-            raise Problem(404, "not-found", "there is nothing at this path")
+            raise Problem(404, "unknown-path", "there is nothing at this path")
         change = partial(self._service.admin.update, request.state.key.id, name, {"mode": mode})
         return await self._confirmed(request, change, title=MODES[mode], mode=mode, version=None)
 
