@@ -7,7 +7,7 @@ learn(decision, reward)               at any later time, in any order: the polic
 
 import secrets
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, overload
@@ -267,9 +267,13 @@ class Agent(Parameters):
         True
         """
         read = self._read_many(contexts, arms)
-        logged, earned = np.asarray(places), np.asarray(rewards, dtype=np.float64)
-        if logged.shape != (len(read),) or logged.dtype.kind not in "iu" or earned.shape != (len(read),):
-            raise InputError(f"there must be a place and a reward for each of {len(read)} rounds")
+        logged, earned, n = np.asarray(places), np.asarray(rewards, dtype=np.float64), len(read)
+        if logged.shape != (n,) or logged.dtype.kind not in "iu" or earned.shape != (n,):
+            got = f"{logged.dtype} of shape {logged.shape} and {earned.shape}"
+            raise InputError(f"places and rewards must be {n} whole numbers and {n} numbers, one a round; got {got}")
+        sizes = np.full(n, read.shape[1]) if isinstance(read, np.ndarray) else np.array([len(arms) for arms in read])
+        for row in np.flatnonzero((logged < 0) | (logged >= sizes)):
+            raise InputError(f"a place must be that of one of its round's {sizes[row]} arms; got {logged[row]}")
         low, high = self.policy.rewards
         for reward in earned[~((low <= earned) & (earned <= high))].tolist():
             check_number("a reward of this policy", reward, low, high)
@@ -289,8 +293,6 @@ class Agent(Parameters):
         first = self._read(contexts[0], arms)
         if self._reader is not None:
             return [first, *(self._reader.read(context, arms) for context in contexts[1:])]
-        if arms is not None:
-            raise InputError("a context needs an agent for arms with ids; this one takes rows")
         if isinstance(contexts, np.ndarray) and contexts.ndim == 3:
             n, K, dim = contexts.shape
             return self.player.check_table(contexts.reshape(n * K, dim)).reshape(n, K, dim)
@@ -331,29 +333,28 @@ class Agent(Parameters):
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision of this agent, once, whenever it comes."""
-        player = self.player
-        if not isinstance(decision, Decision) or decision.agent != player.id:
-            raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
-        if decision.round not in self._open:
-            raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
-        player.learn(decision, check_number("a reward of this policy", reward, *self.policy.rewards))
+        self._check_waits(decision)
+        self.player.learn(decision, check_number("a reward of this policy", reward, *self.policy.rewards))
         self._open.remove(decision.round)
 
     def learn_many(self, decisions: Sequence[Decision], rewards: Iterable[float]) -> None:
         """`learn` the rewards of these decisions one after the other; all or none."""
-        limits, values = self.policy.rewards, list(rewards)
+        limits, values, rounds = self.policy.rewards, list(rewards), set[int]()
         if len(values) != len(decisions):
             raise InputError(f"there must be a reward for each of {len(decisions)} decisions; got {len(values)}")
-        rounds = set()
         for decision in decisions:
-            if not isinstance(decision, Decision) or decision.agent != self.id:
-                raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
-            if decision.round in rounds or decision.round not in self._open:
-                raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
+            self._check_waits(decision, rounds)
             rounds.add(decision.round)
         checked = [check_number("a reward of this policy", reward, *limits) for reward in values]
         self.player.learn_many(decisions, np.array(checked))
         self._open -= rounds
+
+    def _check_waits(self, decision: Decision, given: Container[int] = ()) -> None:
+        """Refuse what is no decision of this agent, and one whose round had its reward or is given twice."""
+        if not isinstance(decision, Decision) or decision.agent != self.player.id:
+            raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
+        if decision.round not in self._open or decision.round in given:
+            raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
 
     def state(self) -> bytes:
         """Everything needed to go on elsewhere, to the bit, as the content of a file."""

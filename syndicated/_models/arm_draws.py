@@ -11,6 +11,12 @@ def order_of(columns: Array) -> Ints:
     return np.lexsort(columns)
 
 
+def sorted_rows(columns: Array) -> tuple[Array, Ints]:
+    """The arms as rows in that order, so that no rounding depends on the order they come in; and the order."""
+    order = order_of(columns)
+    return np.ascontiguousarray(columns.T[order]), order
+
+
 def random_arm(columns: Array, probabilities: Array, u: float) -> int:
     """The arm on which the uniform u falls, of arms with these probabilities."""
     order = order_of(columns)

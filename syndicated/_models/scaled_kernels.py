@@ -26,6 +26,10 @@ MAX_ROWS = 256  # rows that are remembered: one that is not among them is new
 NEW_ROUNDS = 200  # rounds whose rows tell how many are new
 KNOWN_ROWS = 20  # rows that are taken to have come back before there was any
 GOLDEN = 0.6180339887498949  # its multiples, less their integers, are all different
+# What an observation changes, in this order: G, b, sums, sizes, rows, trace, V⁻¹ or its factor, theta, and of the
+# columns the first value, the centre, one over the unit, the least and the largest value.
+Model = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
+MODEL = f"Tuple((f8[:,::1], {'f8[::1], ' * 5}f8[:,::1], {'f8[::1], ' * 6}))"
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -201,33 +205,13 @@ def watch(sums: Array, trace: Array, z: Array, u: Array, error: float, cut: floa
         sums[DRIFT_ALARM] = max(0.0, sums[DRIFT_ALARM] + min(gain, MAX_GAIN))
 
 
-@compiled(
-    "f8(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
-    "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, i8, b1)"
-)
-def observe(
-    G: Array,
-    b: Array,
-    sums: Array,
-    sizes: Array,
-    rows: Array,
-    trace: Array,
-    stack: Array,
-    theta: Array,
-    first: Array,
-    centre: Array,
-    unit: Array,
-    low: Array,
-    high: Array,
-    x: Array,
-    y: float,
-    count: int,
-    factored: bool,
-) -> float:
+@compiled(f"f8({MODEL}, f8[::1], f8, i8, b1)")
+def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> float:
     """One observation, the count-th, into everything; gives 1 + z' V⁻¹ z of before, the precision that it cost.
 
     y is the reward less the origin. Infinity says that there is an alarm.
     """
+    G, b, sums, sizes, rows, trace, stack, theta, first, centre, unit, low, high = model
     y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
     recall(sums, rows, x, count)
@@ -247,61 +231,28 @@ def observe(
     return np.inf if alarm else scale
 
 
-@compiled(
-    "UniTuple(f8, 2)(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], "
-    "f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8, i8, i8, f8, b1)"
-)
+@compiled(f"UniTuple(f8, 2)({MODEL}, f8[:,::1], f8[::1], f8, i8, i8, f8, b1)")
 def observe_many(
-    G: Array,
-    b: Array,
-    sums: Array,
-    sizes: Array,
-    rows: Array,
-    trace: Array,
-    stack: Array,
-    theta: Array,
-    first: Array,
-    centre: Array,
-    unit: Array,
-    low: Array,
-    high: Array,
-    X: Array,
-    rewards: Array,
-    origin: float,
-    count: int,
-    due: int,
-    max_loss: float,
-    factored: bool,
+    model: Model, X: Array, rewards: Array, origin: float, count: int, due: int, max_loss: float, factored: bool
 ) -> tuple[float, float]:
     """`observe` one row after the other, until the model is due for a refresh: how many, and what the last one cost."""
-    arrays = (G, b, sums, sizes, rows, trace, stack, theta, first, centre, unit, low, high)
     lost = 0.0
     for t in range(len(X)):
-        lost = observe(*arrays, X[t], rewards[t] - origin, count + t + 1, factored)
+        lost = observe(model, X[t], rewards[t] - origin, count + t + 1, factored)
         if count + t + 1 >= due or not lost < max_loss:
             return t + 1, lost
     return len(X), lost
 
 
 @compiled(
-    "UniTuple(f8, 3)(i8[::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], "
-    "f8[::1], f8[::1], f8[::1], f8[::1], f8[:,:,::1], i8[::1], f8[::1], f8[::1], f8, i8, i8, f8, b1)"
+    f"UniTuple(f8, 3)(i8[::1], {MODEL}, f8[:,:,::1], f8[:,::1], "
+    "f8[:,:,::1], i8[::1], f8[::1], f8[::1], f8, i8, i8, f8, b1)"
 )
 def replay_rounds(
     out: Ints,
-    G: Array,
-    b: Array,
-    sums: Array,
-    sizes: Array,
-    rows: Array,
-    trace: Array,
+    model: Model,
     inverses: Array,
     thetas: Array,
-    first: Array,
-    centre: Array,
-    unit: Array,
-    low: Array,
-    high: Array,
     tables: Array,
     places: Ints,
     rewards: Array,
@@ -317,6 +268,7 @@ def replay_rounds(
     Until several arms are best, none can be played, or the model is due for a refresh: how many rounds were done, how
     many of them were learned, and what the last one cost.
     """
+    G, _, sums, _, _, _, _, _, _, centre, unit, _, _ = model
     learned = 0
     for t in range(len(tables)):
         noise = unit_of_boldness(G[-1, -1], sums, intercept)
@@ -324,9 +276,8 @@ def replay_rounds(
         if tied or out[t] < 0:
             return t, learned, 0.0
         if out[t] == places[t]:
-            arrays = (G, b, sums, sizes, rows, trace, inverses[0], thetas[0], first, centre, unit, low, high)
             learned += 1
-            lost = observe(*arrays, tables[t, places[t]], rewards[t] - origin, count + learned, False)
+            lost = observe(model, tables[t, places[t]], rewards[t] - origin, count + learned, False)
             if count + learned >= due or not lost < max_loss:
                 return t + 1, learned, lost
     return len(tables), learned, 0.0

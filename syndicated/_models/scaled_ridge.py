@@ -234,7 +234,7 @@ class ScaledRidge(Learner):
         if self.squared.size:
             z = standard(x, self.centre, self.unit, self.size)
             update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
-        self._keep_up(observe(*self._arrays, x, reward - self.origin, self.count, self.factored))
+        self._keep_up(observe(self._arrays, x, reward - self.origin, self.count, self.factored))
 
     def learn_many(self, X: Array, rewards: Array) -> None:
         """`learn` one row after the other."""
@@ -245,7 +245,7 @@ class ScaledRidge(Learner):
                 done += 1
                 continue
             rest, due = (X[done:], rewards[done:], self.origin, self.count), self.due
-            taken, lost = observe_many(*self._arrays, *rest, due, MAX_PRECISION_LOSS, self.factored)
+            taken, lost = observe_many(self._arrays, *rest, due, MAX_PRECISION_LOSS, self.factored)
             self.count, self._estimated, done = self.count + int(taken), None, done + int(taken)
             self._keep_up(lost)
 
@@ -256,11 +256,10 @@ class ScaledRidge(Learner):
         """
         if self._empty:
             return 0
-        done, learned, lost = replay_rounds(
-            played,
-            *(*self._arrays[:6], self.stack, self.thetas, *self._arrays[8:]),
-            *(tables, places, rewards, boldness, self.origin, self.count, self.due, MAX_PRECISION_LOSS, self.intercept),
-        )
+        model, logged = (self._arrays, self.stack, self.thetas), (tables, places, rewards)
+        counts = self.origin, self.count, self.due
+        found = replay_rounds(played, *model, *logged, boldness, *counts, MAX_PRECISION_LOSS, self.intercept)
+        done, learned, lost = found
         if learned:
             self.count, self._estimated = self.count + int(learned), None
             self._keep_up(lost)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._models.arm_draws import order_of
+from syndicated._models.arm_draws import sorted_rows
 from syndicated._models.gaussian_process import GaussianProcess, Posterior
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_number
 from syndicated.policies._scaled_policy import ScaledPolicy
@@ -72,7 +72,7 @@ class KernelPolicy(ScaledPolicy):
         return True
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        rows, order = self._sorted(arms)
+        rows, order = sorted_rows(self.columns(arms))
         posterior = self._posterior(params)
         means = np.empty(len(rows))
         means[order] = self.model.beliefs(rows, posterior)[0] + posterior.level
@@ -92,12 +92,6 @@ class KernelPolicy(ScaledPolicy):
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         self._posteriors = {}
         super().restore(arrays)
-
-    def _sorted(self, arms: Arms) -> tuple[Array, npt.NDArray[np.int64]]:
-        """The arms' features in an order of their own, so that no rounding depends on the order they come in."""
-        columns = self.columns(arms)
-        order = order_of(columns)
-        return np.ascontiguousarray(columns.T[order]), order
 
     def _posterior(self, point: Params) -> Posterior:
         key = point["lam"], point["lengthscale"]

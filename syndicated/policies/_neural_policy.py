@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._models.arm_draws import order_of
+from syndicated._models.arm_draws import sorted_rows
 from syndicated._models.network import Network, Settings
 from syndicated.errors import InputError
 from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.space import Space
-from syndicated.types import Arms, Array, Ints, Params
+from syndicated.types import Arms, Array, Params
 
 WHOLE = ("steps", "width", "depth")
 
@@ -70,7 +70,7 @@ class NeuralPolicy(ScaledPolicy):
                 raise InputError(f"{name} must be a whole number; got {params[name]}")
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        rows, order = self._sorted(arms)
+        rows, order = sorted_rows(self.columns(arms))
         network = self._network(params)
         means = np.empty(len(rows))
         means[order] = network.means(rows) + network.level
@@ -98,12 +98,6 @@ class NeuralPolicy(ScaledPolicy):
         network = self._networks.setdefault(settings, Network(settings, self.size, scaled=self.units.due > 0))
         network.follow(self.X, self.y)
         return network
-
-    def _sorted(self, arms: Arms) -> tuple[Array, Ints]:
-        """The arms' features in an order of their own, so that no rounding depends on the order they come in."""
-        columns = self.columns(arms)
-        order = order_of(columns)
-        return np.ascontiguousarray(columns.T[order]), order
 
     def _beliefs(self, rows: Array, points: Sequence[Params]) -> list[tuple[Array, Array]]:
         """For every point f of the rows, from the level, and sqrt(g'Z⁻¹g/m)."""

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._models.arm_draws import sorted_rows
 from syndicated._models.gaussian_process import kernel
 from syndicated.policies._kernel_policy import KernelPolicy
 from syndicated.streams import Stream
@@ -35,7 +36,7 @@ class GPTS(KernelPolicy):
     doubt: ClassVar[float] = 2.0
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows, order = self._sorted(arms)
+        rows, order = sorted_rows(self.columns(arms))
         z = rng.normals(len(rows))
         return self._unsorted(np.stack([self._drawn(rows, point, z) for point in points]), order)
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._models.arm_draws import sorted_rows
 from syndicated._models.kernels import NO_DRAWS, break_ties
 from syndicated.policies._kernel_policy import KernelPolicy
 from syndicated.streams import Stream
@@ -34,7 +35,7 @@ class IGPUCB(KernelPolicy):
     doubt: ClassVar[float] = 1.0
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows, order = self._sorted(arms)
+        rows, order = sorted_rows(self.columns(arms))
         scores = np.stack([self._optimistic(rows, point) for point in points])
         if break_ties(scores, NO_DRAWS):  # before the first reward all arms are equal
             break_ties(scores, rng.uniforms(len(rows)))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from syndicated._models.arm_draws import sorted_rows
 from syndicated.policies._neural_policy import NeuralPolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -27,7 +28,7 @@ class NeuralTS(NeuralPolicy):
     """
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        rows, order = self._sorted(arms)
+        rows, order = sorted_rows(self.columns(arms))
         z, out = rng.normals(len(rows)), np.empty((len(points), len(rows)))
         for n, (point, (f, width)) in enumerate(zip(points, self._beliefs(rows, points), strict=True)):
             out[n, order] = f + point["alpha"] * np.sqrt(point["lam"]) * width * z

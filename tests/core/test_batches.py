@@ -141,9 +141,11 @@ def test_a_log_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     agent = Agent(LinUCB(dim=3))
     tables = _tables(4)
     for places, rewards, message in (
-        ([0, 1], [1.0] * 4, "a place and a reward for each of 4 rounds"),
-        ([0.0] * 4, [1.0] * 4, "a place and a reward for each of 4 rounds"),
-        ([0] * 4, [1.0, 2.0], "a place and a reward for each of 4 rounds"),
+        ([0, 1], [1.0] * 4, "must be 4 whole numbers and 4 numbers, one a round"),
+        ([0.0] * 4, [1.0] * 4, "one a round; got float64 of shape"),
+        ([0] * 4, [1.0, 2.0], "must be 4 whole numbers and 4 numbers, one a round"),
+        ([0, 1, 4, 0], [1.0] * 4, "a place must be that of one of its round's 4 arms; got 4"),
+        ([0, 1, -1, 0], [1.0] * 4, "a place must be that of one of its round's 4 arms; got -1"),
         ([0] * 4, [1.0, 2.0, np.inf, 0.0], "a reward of this policy must"),
     ):
         with pytest.raises(InputError, match=message):
