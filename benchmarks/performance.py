@@ -7,7 +7,7 @@ compiled loops and in six lines of NumPy; in blocks, the sides in turn, processo
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
@@ -154,6 +154,7 @@ def catalogue_table() -> str:
     begin = perf_counter()
     agent.decide(k=10)
     slate, copied, to = perf_counter() - begin, [], np.empty_like(X)
+    changes = catalogue_changes(agent, X)
     for _ in range(5):
         begin = perf_counter()
         to[:] = X
@@ -163,9 +164,30 @@ def catalogue_table() -> str:
         ["decide among all arms", f"{1e3 * np.median(decide):.1f} ms", f"{read / np.median(decide):.1f} GB/s read"],
         ["the ten best of them", f"{1e3 * slate:.1f} ms", ""],
         ["learn", f"{1e3 * np.median(learn):.1f} ms", f"{1e3 * max(learn):.0f} ms when units are estimated again"],
+        *([what, f"{1e3 * seconds:.2f} ms", ""] for what, seconds in changes.items()),
         ["copy the features", f"{1e3 * np.median(copied):.1f} ms", f"{copy_size / np.median(copied):.1f} GB/s"],
     ]
     return table(["what", "time", ""], rows, texts=3)
+
+
+def catalogue_changes(agent: Agent, X: Array) -> dict[str, float]:
+    """Seconds of one change of a catalogue, and of a decision among a few of its arms."""
+    agent.add(X[:1])  # the first one makes room
+    few = np.arange(0, len(X), len(X) // 100)
+    calls: dict[str, Callable[[int], object]] = {
+        "add one arm": lambda n: agent.add(X[n : n + 1]),
+        "add a thousand": lambda n: agent.add(X[1000 * n : 1000 * n + 1000]),
+        "change the features of one": lambda n: agent.add({n: -X[n]}),
+        "retire one": agent.retire,
+        "decide among a hundred of them": lambda n: agent.decide(few + 10 + n),
+    }
+    return {what: float(np.median([_seconds(call, n) for n in range(9)])) for what, call in calls.items()}
+
+
+def _seconds(call: Callable[[int], object], n: int) -> float:
+    begin = perf_counter()
+    call(n)
+    return perf_counter() - begin
 
 
 def peer_table(peers: Peers) -> str:

@@ -26,9 +26,10 @@ from syndicated.policies import POLICIES, Policy
 from syndicated.policies.base import ArmPolicy
 from syndicated.spec import build, spec_of
 from syndicated.tuners import TUNERS, Tuner
-from syndicated.types import CHOICE_KEYS, Array, Choice, Decision
+from syndicated.types import CHOICE_KEYS, Array, Choice, Decision, Ints
 
 DECISION_KEYS = {"agent", "round", "arm", "x", "propensity", "params", "choice"}
+NONE_RETIRED: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Progress(NamedTuple):
@@ -49,7 +50,10 @@ def pack_agent(
         head["reader"] = reader.state()
     if len(player.means):
         head["named"] = {"books": [book.as_dict() for book in player.books], "means": player.means.as_dict()}
-    return pack(head, {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)})
+    arrays = {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)}
+    if player.numbered is not None and len(player.numbered.retired):
+        arrays["retired"] = player.numbered.retired
+    return pack(head, arrays)
 
 
 def unpack_agent(player: Player, data: bytes, reader: ArmReader | None = None) -> Progress:
@@ -59,7 +63,8 @@ def unpack_agent(player: Player, data: bytes, reader: ArmReader | None = None) -
     arrays = _upgraded(player, arrays)
     reader = _check_reader(reader, head.get("reader"))
     named = _check_named(player, head.get("named"))
-    if arrays.keys() != {"open", *_arrays(player)}:
+    retired = _check_retired(player, arrays.get("retired", NONE_RETIRED))
+    if arrays.keys() - {"retired"} != {"open", *_arrays(player)}:
         raise StateError(f"a state of this agent has other arrays; got {shorten(sorted(arrays))}")
     if not isinstance(head.get("id"), str):
         raise StateError(f"the id of a state must be text; got {shorten(head.get('id'))}")
@@ -71,6 +76,8 @@ def unpack_agent(player: Player, data: bytes, reader: ArmReader | None = None) -
     player.id = head["id"]
     player.restore(states)
     player.books, player.means = named
+    if player.numbered is not None:
+        player.numbered.restore(retired)
     return Progress(round_, choice, set(opened.tolist()), reader)
 
 
@@ -209,6 +216,14 @@ def _check_named(player: Player, given: Any) -> tuple[list[ArmBook], ColumnMeans
     if not isinstance(books, list) or len(books) != len(player.policies):
         raise StateError(f"a state must have a book of arms for each policy; got {shorten(given)}")
     return [ArmBook.from_dict(book) for book in books], ColumnMeans.from_dict(given.get("means"))
+
+
+def _check_retired(player: Player, given: npt.NDArray[Any]) -> Ints:
+    """The numbers of a catalogue's arms that are retired."""
+    count = 0 if player.catalogue is None else len(player.catalogue)
+    if given.dtype != np.int64 or given.ndim != 1 or not within(given, count):
+        raise StateError(f"the retired arms of a state must be numbers below {count}; got {shorten(given)}")
+    return given
 
 
 def _check_head(player: Player, head: dict[str, Any]) -> tuple[int, Choice]:

@@ -5,7 +5,7 @@ keeps both in its log, and the evaluation, which plays what a log has played, us
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from syndicated._argmax import best_of, largest
 from syndicated._arm_book import ArmBook
+from syndicated._catalogue import Catalogue
 from syndicated._learner import Learner
 from syndicated._missing import ColumnMeans, first_invalid
 from syndicated._sparse import check_rows
@@ -87,10 +88,11 @@ class Player:
         self.id, self.seed = id_, seed
         self.salt = 0  # of players of one agent in several processes, which may play the same round, each has its own
         self._check_table = check_rows if policy.sparse else check_arms
-        self.catalogue = None if catalogue is None else self._check_table(catalogue, policy.dim).copy()
-        self._all_arms = np.arange(0 if self.catalogue is None else len(self.catalogue))
-        if self.catalogue is not None:
+        self.catalogue: Array | None = None
+        if catalogue is not None:
+            self.catalogue = self._check_table(catalogue, policy.dim).copy()
             check_features(self.catalogue)
+        self.numbered = None if self.catalogue is None else Catalogue(self.catalogue)
         self.tuner = tuner.fresh()
         for point in self.tuner.points:
             policy.check(point)
@@ -130,7 +132,9 @@ class Player:
         params = policy.theory(round_, choice.params)
         if arm < 0:
             self._refuse(arms, policy, params)
-        return Decision(self.id, round_, arm, self._x(arms, arm), 1.0, params, choice, _name(arms, arm))
+        return Decision(
+            self.id, round_, self._place(arms, arm), self._x(arms, arm), 1.0, params, choice, _name(arms, arm)
+        )
 
     def play(self, arms: Arms | NamedArms, round_: int, choice: Choice) -> Decision:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
@@ -232,7 +236,7 @@ class Player:
         )
         mine, bonus = scores[row], scores[row] - scores[greedy_row]
         if goes_on:
-            return Proposal(decision, [decision.place], [1.0], mine, bonus)
+            return Proposal(decision, [int(played[row])], [1.0], mine, bonus)
         known = choice.candidate_probabilities if len(choice.index) == 1 else ()
         likely = known or self._probabilities()
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
@@ -265,7 +269,7 @@ class Player:
         if choice.candidate_probabilities and len(rivals) > 1:
             choice, shared = _with_agreeing(choice, rivals, arm)
         x, name, propensity = self._x(arms, arm), _name(arms, arm), 1.0 if certain else shared
-        return Decision(self.id, round_, arm, x, propensity, params, choice, name)
+        return Decision(self.id, round_, self._place(arms, arm), x, propensity, params, choice, name)
 
     def _certain(self, arms: Arms | NamedArms, round_: int) -> bool:
         """Whether nothing is left to chance but the policy's own draw."""
@@ -306,6 +310,21 @@ class Player:
             if number is not None and isinstance(policy, ArmPolicy):
                 policy.retire_arm(number)
 
+    def add_numbered(self, arms: Any) -> None:
+        """Add rows to the catalogue, or give known numbers other rows."""
+        assert self.numbered is not None
+        before, by_number = self.numbered.rows, isinstance(arms, Mapping)
+        rows = self.check_table(list(arms.values()) if by_number else arms)
+        check_features(rows)
+        if rows.ndim != before.ndim:
+            raise InputError(f"the rows of a catalogue must be all sparse, or none of them; got shape {rows.shape}")
+        end = len(before) + len(rows)
+        numbers = check_numbers(list(arms), len(before)) if by_number else np.arange(len(before), end)
+        self.numbered.put(numbers, rows)
+        self.catalogue = self.numbered.rows
+        for policy in self.policies:
+            policy.update_catalogue(self.catalogue, numbers)
+
     def check(self, arms: Any) -> Arms | NamedArms:
         """Arms as they are scored: features that are valid, with means in place of missing numbers.
 
@@ -313,11 +332,7 @@ class Player:
         """
         if isinstance(arms, NamedArms):
             return self._check_named(arms)
-        if self.catalogue is None:
-            return self.check_table(arms)
-        if arms is None:
-            return self._all_arms
-        return check_numbers(arms, len(self.catalogue))
+        return self.check_table(arms) if self.numbered is None else self.numbered.check(arms)
 
     def arms_of_points(self, arms: npt.ArrayLike | NamedArms, round_: int) -> Ints:
         """The arm that each of the tuner's points would play in this round, given the policy's own draw."""
@@ -450,6 +465,10 @@ class Player:
         x: Array = rows[arm] if self.catalogue is None else self.catalogue[rows[arm]]
         return np.ascontiguousarray(x[:, x[1] != 0.0]) if x.ndim == 2 else x.copy()  # entries, without what fills up
 
+    def _place(self, arms: Arms | NamedArms, arm: int) -> int:
+        """The place among the arms that were given; where none were, the number in the catalogue."""
+        return arm if self.numbered is None or arms is not self.numbered.live else int(self.numbered.live[arm])
+
     def _explore(self, arms: Arms | NamedArms, round_: int) -> Proposal:
         """A round of the warm-up: any arm, all equally likely."""
         check_features(self._features(arms))
@@ -460,7 +479,8 @@ class Player:
 
     def _explored(self, arms: Arms | NamedArms, round_: int, arm: int, propensity: float) -> Decision:
         params = self.policies[0].theory(round_, {})
-        return Decision(self.id, round_, arm, self._x(arms, arm), propensity, params, None, _name(arms, arm))
+        x, place = self._x(arms, arm), self._place(arms, arm)
+        return Decision(self.id, round_, place, x, propensity, params, None, _name(arms, arm))
 
     def _refuse(self, arms: Arms | NamedArms, policy: Policy, params: Params) -> NoReturn:
         """Say why there is no arm to be played."""

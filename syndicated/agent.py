@@ -56,8 +56,8 @@ class Agent(Parameters):
     numbers share one (`LinUCB`, as wide as the first table). `repr` says what was chosen, and why.
 
     A policy and a tuner given here are descriptions: the agent works on fresh copies. Arms may differ in number
-    and features from round to round. With a `catalogue`, the features of all arms there will ever be, arms are given
-    by their numbers in it, which is faster when they are many; without arms all of them are meant. `id` names the agent
+    and features from round to round. With a `catalogue` of features arms are given by their
+    numbers in it, which is faster when they are many; without arms all of them are meant. `id` names the agent
     in its decisions; by default it is random. An agent is for one thread at a time.
 
     >>> agent = Agent()
@@ -182,23 +182,54 @@ class Agent(Parameters):
 
     @property
     def arms(self) -> list[ArmId]:
-        """The ids that are known: the agent's own arms, then others that have a model."""
+        """The ids that are known: the agent's own arms, then others that have a model; or numbers of the catalogue."""
+        if self.player.numbered is not None:
+            return list(self.player.numbered.live.tolist())
         own = [] if self._reader is None else self._reader.ids
         return list(dict.fromkeys([*own, *(id_ for book in self.player.books for id_ in book.numbers)]))
 
+    @property
+    def catalogue(self) -> Array | None:
+        """The features of all arms of the catalogue as they are now, also of retired ones; None if there is none."""
+        if self.player.catalogue is None:
+            return None
+        rows = self.player.catalogue.view()
+        rows.flags.writeable = False
+        return rows
+
     def add(self, arms: Any) -> None:
-        """Add to the arms that are meant where `decide` is given none; those with known ids take their place."""
-        self._named().add(arms)
+        """Add to the arms that are meant where `decide` is given none; those with known ids take their place.
+
+        Of a catalogue, `arms` are rows, which get the next numbers, or rows by the known numbers whose features they
+        are from now on. `LinUCB` and `LinTS` compute what they keep of these arms alone.
+
+        >>> agent = Agent(catalogue=[[1.0, 0.0], [0.0, 1.0]])
+        >>> agent.add([[0.5, 0.5], [0.2, 0.8]])
+        >>> agent.add({0: [0.9, 0.1]})
+        >>> agent.retire(1)
+        >>> agent.arms, agent.catalogue[0].tolist()
+        ([0, 2, 3], [0.9, 0.1])
+        """
+        if self.player.numbered is not None:
+            self.player.add_numbered(arms)
+        else:
+            self._named().add(arms)
 
     def retire(self, id: ArmId) -> None:
-        """Forget an arm. A reward that comes later makes it a new one."""
+        """Forget an arm. A reward that comes later makes it a new one.
+
+        An arm of a catalogue is not played any more; rewards of its decisions are learned.
+        """
+        if self.player.numbered is not None:
+            self.player.numbered.retire(id)
+            return
         id = check_id("an arm to retire", id)
         self._named().retire(id)
         self.player.retire(id)
 
     def _named(self) -> ArmReader:
         if self._reader is None:
-            raise InputError("this agent takes rows; arms with ids need Agent() or Agent.for_arms")
+            raise InputError("this agent takes rows; arms with ids need Agent() or Agent.for_arms, numbers a catalogue")
         return self._reader
 
     @overload

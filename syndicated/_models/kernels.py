@@ -14,6 +14,7 @@ from syndicated.types import Array, Ints
 
 TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by rounding
 BLOCK = 64
+FEW = 16  # one arm in so many of a catalogue, or less: their own columns are read in place of all
 NO_DRAWS: Array = np.empty(0)
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
 
@@ -165,14 +166,17 @@ def ucb_scores_by_number(
     out: Array, arms: Ints, catalogue: Array, squared: Array, thetas: Array, rows: Ints, alphas: Array
 ) -> None:
     """`ucb_scores` of arms of a catalogue whose x' V⁻¹ x are known: no arm costs more than d products."""
+    few = FEW * len(arms) < catalogue.shape[1]
+    read = take(catalogue, arms) if few else catalogue
     for row in range(len(thetas)):
         if not within(row, rows):
             continue
-        mean = dot(catalogue, thetas[row])
+        mean = dot(read, thetas[row])
         for n in range(len(rows)):
             if rows[n] == row:
                 for a in range(len(arms)):
-                    out[n, a] = mean[arms[a]] + alphas[n] * math.sqrt(max(squared[row, arms[a]], 0.0))
+                    width = math.sqrt(max(squared[row, arms[a]], 0.0))
+                    out[n, a] = mean[a if few else arms[a]] + alphas[n] * width
 
 
 @compiled("b1(f8[:,::1], f8[::1])")
@@ -198,7 +202,7 @@ def break_ties(scores: Array, draws: Array) -> bool:
 def update_squares(squared: Array, catalogue: Array, inverses: Array, gammas: Array, of: Ints, x: Array) -> None:
     """x_a' V⁻¹ x_a of a catalogue as they will be after V becomes gamma V + x x', for every row.
 
-    With u = V⁻¹ x the new inverse is (V⁻¹ - u u' / (gamma + x'u)) / gamma.
+    With u = V⁻¹ x the new inverse is (V⁻¹ - u u' / (gamma + x'u)) / gamma. Both tables may have room for more arms.
     """
     x = extend(x, len(catalogue))
     for row in range(len(inverses)):
@@ -207,7 +211,7 @@ def update_squares(squared: Array, catalogue: Array, inverses: Array, gammas: Ar
         for i in range(len(x)):
             scale += u[i] * x[i]
         along = dot(catalogue, u)
-        for a in range(len(along)):
+        for a in range(min(len(along), squared.shape[1])):
             squared[row, a] = (squared[row, a] - along[a] * along[a] / scale) / gamma
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._catalogue import put_columns
 from syndicated._learner import Learner
 from syndicated._models.kernels import (
     evidence,
@@ -86,7 +87,7 @@ class Ridge(Learner):
         self._of_memory = np.array([self._memories.index(prior.memory) for prior in self.priors], dtype=np.int64)
         fade = math.log(MIN_PENALTY_LEFT) / min(-1e-9, math.log(self._memories[0]))
         self._refresh = max(1, min(REFRESH_ROUNDS, math.floor(fade)))
-        self.catalogue = catalogue
+        self.catalogue, self._arms = catalogue, catalogue.shape[1]
         self._selected: dict[tuple[tuple[float, float, float], ...], Solutions] = {}
         self._likeliest: int | None = None  # of all priors; like the next, until something is learned
         self._noise: tuple[int, float] | None = None  # of a row
@@ -94,6 +95,15 @@ class Ridge(Learner):
         self.b = np.zeros((len(self._memories), self.size))
         self.tallies = np.zeros((len(self.priors), 4))
         self.stack, self.thetas, self.squared = self._build(self.priors)
+
+    def put(self, numbers: Ints, columns: Array) -> None:
+        """Give these arms of the catalogue these features."""
+        self._arms = max(self._arms, int(numbers.max()) + 1)
+        self.catalogue = put_columns(self.catalogue, numbers, columns)
+        if not self.factored:
+            widths = np.array([squares(columns, each) for each in self.stack]).reshape(len(self.stack), len(numbers))
+            self.squared = put_columns(self.squared, numbers, widths)
+        self._selected.clear()
 
     def select(self, priors: Sequence[tuple[float, float, float]]) -> Solutions:
         """The solutions for these priors; those of priors that are not kept are computed."""
@@ -109,8 +119,12 @@ class Ridge(Learner):
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
+        self.catalogue = np.ascontiguousarray(self.catalogue[:, : self._arms])  # as many as have squared widths now
         self._selected.clear()
         self._likeliest = self._noise = None
+
+    def _history(self) -> dict[str, object]:
+        return {**super()._history(), "squared": self.squared[:, : self._arms]}  # without the room for more
 
     def noise(self, row: int) -> float:
         """The noise as this prior's one-step errors show it; 1 as long as there was none."""

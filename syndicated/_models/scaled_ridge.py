@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._catalogue import put_columns
 from syndicated._learner import Learner
 from syndicated._models.kernels import squares, standard_columns, update_squares
 from syndicated._models.ridge import Prior, Solutions
@@ -132,8 +133,20 @@ class ScaledRidge(Learner):
 
     def keep(self, rows: Array) -> None:
         """Before the first observation: hold the squared widths of the arms of this catalogue."""
-        self.rows = rows
+        self.rows, self.catalogue = rows, np.zeros((self.size, 0))
         self._forget()
+
+    def put(self, numbers: Ints, rows: Array) -> None:
+        """The catalogue is these rows now, of which those of these numbers are new or others."""
+        self.rows = rows
+        new = standard_columns(rows[numbers], self.centre, self.unit, self.size)
+        self.catalogue = put_columns(self.catalogue, numbers, new)
+        if not self.factored:
+            self.squared = put_columns(self.squared, numbers, squares(new, self.stack[0])[None])
+        self._solutions.clear()
+
+    def _history(self) -> dict[str, object]:
+        return {**super()._history(), "squared": self.squared[:, : len(self.rows)]}  # without the room for more
 
     def _forget(self) -> None:
         """Start again from nothing but the units."""

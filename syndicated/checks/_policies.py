@@ -144,6 +144,25 @@ def arms_of_a_catalogue_score_like_their_features(make: MakePolicy) -> None:
             _teach(policy, start)
 
 
+def arms_that_are_added_or_changed_score_like_their_features(make: MakePolicy) -> None:
+    catalogue, changed = _arms(8, 40), np.array([40, 3, 41])
+    by_number, by_features = _new(make), _new(make)
+    by_number.prepare(_points(by_number), catalogue)
+    later = np.vstack([catalogue, _arms(9, 2)])
+    later[3] = _arms(10, 1)[0]
+    numbers = np.array([3, 41, 0, 40])
+    reason = "an arm that was added, or given other features, is not the arm with its features"
+    for start, now in ((0, catalogue), (50, later), (1000, later)):
+        for policy in (by_number, by_features):
+            _teach(policy, start)
+        if start == 50:
+            by_number.update_catalogue(now, changed)
+        known = numbers[numbers < len(now)]
+        assert_allclose(
+            _scores(by_number, known), _scores(by_features, now[known]), rtol=1e-9, atol=1e-9, err_msg=reason
+        )
+
+
 def learning_changes_the_state(make: MakePolicy) -> None:
     for policy in _taught(make):
         before, x = state_of(policy), _arms(7, 1)[0]

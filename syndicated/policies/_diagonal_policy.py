@@ -12,7 +12,7 @@ from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_number
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
-from syndicated.types import Arms, Array, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 LINKS = ("logistic", "linear")
 
@@ -52,6 +52,9 @@ class DiagonalPolicy(Policy):
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         self._catalogue = None if catalogue is None else self._rows(catalogue)
+
+    def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
+        self._catalogue = self._rows(catalogue)
 
     def predict(self, arms: Arms, params: Params) -> Array:
         means, _ = self.model.beliefs(self._rows(arms))

@@ -26,7 +26,7 @@ from syndicated.errors import InputError
 from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
@@ -111,6 +111,13 @@ class RidgePolicy(Policy):
         self.model, self.size = ridge, ridge.size
         super().prepare(points, catalogue)
         ridge.keep(priors, self.catalogue)
+
+    def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
+        self._last = None
+        if isinstance(self.model, ScaledRidge):
+            self.model.put(changed, catalogue)
+        else:
+            self.model.put(changed, columns(catalogue[changed], self.size))
 
     def _priors(self, point: Params) -> list[Prior]:
         """The priors that a point may play with."""

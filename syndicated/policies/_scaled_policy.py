@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from syndicated._models.units import Units
 from syndicated.policies.base import Policy
-from syndicated.types import Arms, Array, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -29,6 +29,9 @@ class ScaledPolicy(Policy):
         self.units = Units(self.dim, natural=not self._feature_units or self._leave_units_open(points))
         self._rows = np.zeros((0, self.dim)) if catalogue is None else catalogue
         super().prepare(points, catalogue)
+
+    def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
+        self._rows = catalogue
 
     def _leave_units_open(self, points: Sequence[Params]) -> bool:
         named, given = set(self.natural or self.hyper), set(self._feature_units)

@@ -96,9 +96,13 @@ class Policy(Learner):
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         """Called once, before the first round, with all points that will be scored, so that each can be kept ready.
 
-        With a catalogue (the features of all arms there will be), arms are then given by their numbers in it.
+        With a catalogue (the features of arms; see `update_catalogue`), arms are then given by their numbers in it.
         """
         self.catalogue = np.zeros((self.size, 0)) if catalogue is None else self.columns(catalogue)
+
+    def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
+        """Called when the catalogue has become this one: arms of these numbers are new, or have other features."""
+        self.catalogue = self.columns(catalogue)
 
     def columns(self, arms: Arms) -> Array:
         """(size, K): the arms' features, and the intercept's ones, one column an arm."""

@@ -92,6 +92,11 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         self.X, self.y, self.likelihoods = np.zeros((0, self.size)), np.zeros(0), np.zeros(len(self._kept.priors))
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
+    def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
+        super().update_catalogue(catalogue, changed)
+        self._last = None
+        self._kept.put(np.arange(len(catalogue)), self.units.columns(catalogue, self.size))
+
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
         if arms.ndim == 2:

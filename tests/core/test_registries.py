@@ -22,7 +22,7 @@ from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, Stream
 from syndicated.tuners import TUNERS, Consensus, Tuner, TwoLayer
-from syndicated.types import ArmRows, Arms, Array, Choice, Decision, Params
+from syndicated.types import ArmRows, Arms, Array, Choice, Decision, Ints, Params
 
 ROUNDS = 60
 MAX_AXES = 4  # of a policy with more hyper-parameters, so that its points are not too many
@@ -169,6 +169,12 @@ class _OneWrongNumber(LinUCB):
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
         self.model.catalogue = np.roll(self.model.catalogue, 1, axis=1)
+
+
+class _KeepsItsFirstCatalogue(LinUCB):
+    def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
+        super().update_catalogue(catalogue, changed)
+        self.model.squared[:, 3] = 1.0
 
 
 class _LearnsNothing(LinUCB):
@@ -393,6 +399,7 @@ BROKEN: dict[str, type[Any]] = {
     "one_draw_serves_all_points": _ManyDraws,
     "points_need_no_preparation": _WrongStart,
     "arms_of_a_catalogue_score_like_their_features": _OneWrongNumber,
+    "arms_that_are_added_or_changed_score_like_their_features": _KeepsItsFirstCatalogue,
     "learning_changes_the_state": _LearnsNothing,
     "policies_restore_to_the_bit": _LosesItsFits,
     "fresh_policies_have_no_history": _OldPolicy,
