@@ -6,10 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.postgres import Server
+
+if TYPE_CHECKING:
+    from support.service_processes import ServiceProcesses
 
 # NumPy is not imported yet. Small matrices gain nothing by threads, which in several processes fight for the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -75,3 +79,19 @@ def play_core(tmp_path: Path) -> Callable[..., None]:
     from support.core_service import play
 
     return partial(play, tmp_path / "journal.db")
+
+
+@pytest.fixture(scope="session")
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ServiceProcesses]":
+    from support.service_processes import ServiceProcesses  # only here: it imports the whole service
+
+    processes = ServiceProcesses(tmp_path_factory.mktemp("services") / "log")
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def processes(fork_server: "ServiceProcesses") -> "Iterator[ServiceProcesses]":
+    """Services as processes; those that are left at the end of a test are ended."""
+    yield fork_server
+    fork_server.kill_all()

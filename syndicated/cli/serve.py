@@ -3,7 +3,8 @@
 import argparse
 import os
 import socket
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -29,8 +30,7 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
         f"Serve bandits over HTTP. Every option can also be set by an environment variable: {PREFIX}STORE "
         f"for --store, and so on. {ADMIN_KEY} is an admin key to accept besides those that the service has made."
     )
-    store = "a file, or postgresql://... (default: a file in the user's data folder)"
-    _add_option(serve, "--store", None, store, metavar="ADDRESS")
+    add_stores(serve)
     _add_option(serve, "--host", "127.0.0.1", "address to listen on (default 127.0.0.1: this machine only)")
     _add_option(serve, "--port", "8000", "port to listen on, 0 for any free one (default 8000)", type=int)
     workers = "replicas to start on this machine, with a journal in PostgreSQL (default 1)"
@@ -40,6 +40,20 @@ def add_serve(serve: argparse.ArgumentParser) -> None:
     _add_option(serve, "--queue", "1024", "requests that may wait (default 1024)", type=int)
     _add_option(serve, "--log-level", "info", "debug, info, warning or error (default info)", metavar="LEVEL")
     serve.set_defaults(command=run)
+
+
+def add_stores(parser: argparse.ArgumentParser) -> None:
+    """The option `--store`, once for each journal."""
+    store = (
+        "a file, or postgresql://... (default: a file in the user's data folder); "
+        "given several times, bandits are spread over several journals"
+    )
+    parser.add_argument("--store", action="append", metavar="ADDRESS", help=store)
+
+
+def stores_of(options: argparse.Namespace) -> list[str]:
+    """The addresses of the journals: of the options, of the environment, or the default."""
+    return options.store or os.environ.get(f"{PREFIX}STORE", "").split() or [str(default_store())]
 
 
 def _add_option(parser: argparse.ArgumentParser, flag: str, default: str | None, help_: str, **more: Any) -> None:
@@ -65,14 +79,14 @@ def run(options: argparse.Namespace) -> None:
     admin_key = os.environ.get(ADMIN_KEY)
     _check_admin_key(admin_key)
     logs.set_up(options.log_level)
-    address = options.store or str(default_store())
-    count = _check_workers(options.workers, address)
+    addresses = stores_of(options)
+    count = _check_workers(options.workers, addresses)
 
     async def announce(service: "Service") -> None:
         secret = await ensure_admin_key(service, ADMIN_KEY, admin_key) if worker.first else None
         listening.listen(BACKLOG)
         if worker.first:
-            _print_addresses(listening, address, secret)
+            _print_addresses(listening, addresses, secret)
         worker.ready()
 
     with _bind(options.host, options.port, shared=count > 1) as bound:
@@ -83,8 +97,9 @@ def run(options: argparse.Namespace) -> None:
             load_all()  # or every worker would load the kernels for itself
             worker = become_worker(count)
             listening = _bind(options.host, bound.getsockname()[1], shared=True)
-        with closing(open_store(address)) as store:
-            server.run(create_app(store, limits, on_start=announce), listening)
+        with ExitStack() as stack:
+            stores = [stack.enter_context(closing(open_store(address))) for address in addresses]
+            server.run(create_app(stores, limits, on_start=announce), listening)
 
 
 def default_store() -> Path:
@@ -94,8 +109,8 @@ def default_store() -> Path:
     return platformdirs.user_data_path("syndicated") / "syndicated.db"
 
 
-def _check_workers(count: int, address: str) -> int:
-    if check_count("--workers", count) > 1 and not address.startswith("postgres"):
+def _check_workers(count: int, addresses: Sequence[str]) -> int:
+    if check_count("--workers", count) > 1 and not all(address.startswith("postgres") for address in addresses):
         raise InputError(f"--workers must be 1 with a journal in a file, which has one owner; got {count}")
     return count
 
@@ -123,7 +138,7 @@ def _check_admin_key(key: str | None) -> None:
         raise InputError(f"{ADMIN_KEY} must be at least {MIN_KEY_LENGTH} printable ASCII characters without spaces")
 
 
-def _print_addresses(listening: socket.socket, address: str, secret: str | None) -> None:
+def _print_addresses(listening: socket.socket, addresses: Sequence[str], secret: str | None) -> None:
     """Print the addresses of the service and, on the first start, the first key."""
     host, port = listening.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -131,7 +146,7 @@ def _print_addresses(listening: socket.socket, address: str, secret: str | None)
         f"API        {url}/v1",
         f"docs       {url}/docs",
         f"dashboard  {url}/",
-        f"journal    {without_password(address)}",
+        *(f"journal    {without_password(address)}" for address in addresses),
     ]
     if secret is not None:
         lines.append(f"admin key  {secret}   (shown only once: keep it)")

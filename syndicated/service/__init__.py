@@ -7,23 +7,23 @@ dashboard/  the pages for people, which use `http` for keys and problems
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from syndicated._compiled import load_all
 from syndicated._extras import extra
 from syndicated.service.core.limits import Limits
+from syndicated.store import Store, form_group
 
 if TYPE_CHECKING:
     from syndicated.service.core.service import Service
     from syndicated.service.http.app import App
-    from syndicated.store import Store
 
 __all__ = ["Limits", "create_app"]
 
 
 def create_app(
-    store: "Store",
+    store: "Store | Sequence[Store]",
     limits: Limits | None = None,
     *,
     clock: Callable[[], float] = time.time,
@@ -31,11 +31,13 @@ def create_app(
 ) -> "App":
     """The ASGI application of a journal: the API, its documentation and the dashboard.
 
-    `on_start` is awaited when the service runs, before the first request.
+    Of several journals, bandits are spread over them by their names; they must be the same at every start.
+    `on_start` is awaited with the service that has the keys when it runs, before the first request.
     """
     # Imported here, so that the core can be used without starlette and jinja2.
     with extra("serve", "the service"):
         from syndicated.service.core.service import Service
+        from syndicated.service.core.services import Services
         from syndicated.service.dashboard.handlers import Dashboard
         from syndicated.service.http.app import App
         from syndicated.service.http.auth import Gate
@@ -43,7 +45,9 @@ def create_app(
 
     load_all()  # no request shall wait until a kernel is compiled
     limits = limits or Limits()
-    gate = Gate(Service(store, limit=limits.waiting_requests, clock=clock), limits)
-    metrics = Metrics(gate.service)
+    stores = form_group([store] if isinstance(store, Store) else store)
+    services = [Service(each, limit=limits.waiting_requests, clock=clock) for each in stores]
+    gate = Gate(Services(services), limits)
+    metrics = Metrics(gate.services)
     dashboard = Dashboard(gate, metrics.decision_latency)
     return App(gate, metrics, more_routes=dashboard.routes(), not_found=dashboard.path_not_found, on_start=on_start)

@@ -13,6 +13,7 @@ from syndicated.store._base import (
     UnknownCommitError,
     copy,
 )
+from syndicated.store._group import check_group, form_group, place_of
 from syndicated.store._sqlite import SQLite
 
 __all__ = [
@@ -25,8 +26,11 @@ __all__ = [
     "StoreConflictError",
     "StoreError",
     "UnknownCommitError",
+    "check_group",
     "copy",
+    "form_group",
     "open_store",
+    "place_of",
 ]
 
 SCHEMES = ("sqlite", "postgresql")

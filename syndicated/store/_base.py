@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from hashlib import blake2b
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
@@ -195,9 +196,29 @@ class Store(ABC):
     def has_gaps(self) -> bool:
         """Whether a sequence number may be unused, because numbers were reserved."""
 
+    @property
+    def id(self) -> str:
+        """What tells a journal from others, and is the same in its copies."""
+        return blake2b(b"journal", key=self.secret, digest_size=8).hexdigest()
+
+    @property
+    @abstractmethod
+    def group(self) -> list[str]:
+        """The ids of the journals over which bandits are spread, this one's among them; none if it is alone."""
+
+    @abstractmethod
+    def join(self, group: Sequence[str]) -> None:
+        """Within a batch: become one of a group, if it is in none."""
+
     @abstractmethod
     def set_origin(self, secret: bytes, *, has_gaps: bool) -> None:
         """Within a batch on an empty journal: take the secret of the one that it becomes a copy of, and its gaps."""
+
+    def become_copy(self, source: "Store") -> None:
+        """Within a batch on an empty journal: take what makes a journal this one and not another."""
+        self.set_origin(source.secret, has_gaps=source.has_gaps)
+        if source.group:
+            self.join(source.group)
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
@@ -228,7 +249,7 @@ def copy(source: Store, target: Store) -> int:
     with target.batch() as last, source.view():
         if last:
             raise StoreError(f"a copy must go into an empty journal; got one with {last} events")
-        target.set_origin(source.secret, has_gaps=source.has_gaps)
+        target.become_copy(source)
         events = (event for event, _ in source.after(0))
         while chunk := list(islice(events, CHUNK_EVENTS)):
             target.append(chunk)

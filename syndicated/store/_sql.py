@@ -203,6 +203,15 @@ class SQL(Store):
     def has_gaps(self) -> bool:
         return self.shared or bool(self._rows("SELECT value FROM meta WHERE name = 'gaps'"))
 
+    @property
+    def group(self) -> list[str]:
+        rows = self._rows("SELECT value FROM meta WHERE name = 'group'")
+        return bytes(rows[0][0]).decode().split() if rows else []
+
+    def join(self, group: Sequence[str]) -> None:
+        value = " ".join(group).encode()
+        self._run("INSERT INTO meta VALUES ('group', ?) ON CONFLICT (name) DO NOTHING", value)
+
     def set_origin(self, secret: bytes, *, has_gaps: bool) -> None:
         self._run("UPDATE meta SET value = ? WHERE name = 'secret'", secret)
         if has_gaps:

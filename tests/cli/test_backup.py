@@ -14,6 +14,7 @@ from syndicated.service import Limits
 from syndicated.service.core.messages import Arm, Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
+from syndicated.service.core.services import Services
 from syndicated.service.core.state import State
 from syndicated.service.http.auth import Gate
 from syndicated.store import Event, SQLite, Store, StoreError, open_store
@@ -95,7 +96,7 @@ def test_expectation_23_a_backup_of_a_busy_service_is_restored_as_it_was(
     async def go_on() -> None:
         service = Service(open_store(other))
         service.start()
-        gate = Gate(service, Limits())
+        gate = Gate(Services([service]), Limits())
         assert gate.check(secrets[0], "decide").name == "works"
         with pytest.raises(Problem, match="valid key"):
             gate.check(secrets[1], "decide")

@@ -139,7 +139,7 @@ def test_a_terminal_has_the_last_line_once(
 
 
 def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = server.app.service.group_commit.limit
+    limit = server.app.services.home.group_commit.limit
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_flows, "FIRST_PAUSE", 1e-4)
@@ -147,13 +147,13 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
             real = simulate.Tally.add
 
             def add(tally: simulate.Tally, *args: object) -> None:
-                server.app.service.group_commit.limit = 0
+                server.app.services.home.group_commit.limit = 0
                 real(tally, *args)  # type: ignore[arg-type]
 
             patch.setattr(simulate.Tally, "add", add)
             assert _simulate(server, "--bandit gone --rounds 5 --delay 4") == 2
     finally:
-        server.app.service.group_commit.limit = limit
+        server.app.services.home.group_commit.limit = limit
     assert capsys.readouterr().err.splitlines()[-1].startswith("syndicated: the service stopped answering after 1")
 
 

@@ -33,7 +33,9 @@ from syndicated.store import (
     _postgres,
     _sql,
     _sqlite,
+    check_group,
     copy,
+    form_group,
     open_store,
 )
 from syndicated.store._postgres import Postgres
@@ -102,7 +104,7 @@ def _all(store: Store) -> list[Event]:
 
 def test_every_kind_of_journal_is_tested_here() -> None:
     files = Path(syndicated.store.__file__).parent.glob("_[!_]*.py")
-    assert {file.stem for file in files} - {"_base", "_seal", "_sql"} == {f"_{kind}" for kind in KINDS}
+    assert {file.stem for file in files} - {"_base", "_group", "_seal", "_sql"} == {f"_{kind}" for kind in KINDS}
 
 
 def test_a_new_journal_is_empty_and_has_a_secret_of_its_own(kind: str, journals: Journals) -> None:
@@ -110,6 +112,40 @@ def test_a_new_journal_is_empty_and_has_a_secret_of_its_own(kind: str, journals:
     assert (one.last(), _all(one), one.snapshots()) == (0, [], [])
     assert len(one.secret) == 32
     assert one.secret != other.secret
+
+
+def test_new_journals_become_a_group_that_stays_as_it_is(kind: str, journals: Journals) -> None:
+    stores = [journals.open(journals.address(kind)) for _ in range(3)]
+    ordered = form_group(stores)
+    assert [store.id for store in ordered] == sorted(store.id for store in stores)
+    assert form_group(stores[::-1]) == ordered
+    assert all(store.group == [each.id for each in ordered] for store in stores)
+    new = journals.open(journals.address(kind))
+    for wrong, fault in (
+        (stores[:2], "number 1 is one of 3, of which 1 are missing; 0 others were given"),
+        ([*stores, new], "number 1 is one of 3, of which 0 are missing; 1 others were given"),
+        ([new, stores[0]], "number 2 is one of 3, of which 2 are missing; 1 others were given"),
+        (stores[2:], "number 1 is one of 3, of which 2 are missing"),
+        ([stores[0], *stores], "different journals; got one of them, or a copy of it, twice"),
+    ):
+        with pytest.raises(InputError, match=fault):
+            check_group(wrong)
+    assert not new.group
+
+
+def test_a_journal_that_was_used_alone_stays_alone_and_a_copy_stays_in_its_group(kind: str, journals: Journals) -> None:
+    alone, *both = (journals.open(journals.address(kind)) for _ in range(3))
+    _add(alone, _decisions(1))
+    assert form_group([alone]) == [alone]
+    with pytest.raises(InputError, match="is one of 1, of which 0 are missing; 1 others were given"):
+        form_group([alone, both[0]])
+    assert not both[0].group
+    pair = form_group(both)
+    twin = journals.open(journals.address(kind))
+    copy(pair[0], twin)
+    assert form_group([pair[1], twin])[0] is twin
+    with pytest.raises(InputError, match="a copy of it, twice"):
+        form_group([twin, *pair])
 
 
 def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

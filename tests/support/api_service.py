@@ -38,7 +38,7 @@ class Api:
     """The API of a service, called without a network; `service` is what answers behind it."""
 
     def __init__(self, app: App, client: httpx.AsyncClient) -> None:
-        self.app, self.service, self.client = app, app.service, client
+        self.app, self.service, self.client = app, app.services.home, client
 
     async def key(self, *scopes: Any) -> str:
         reply = await self.service.admin.create_key("test", KeyRequest(name="+".join(scopes), scopes=list(scopes)))
@@ -92,14 +92,14 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """A service whose caller has an admin key."""
     app = create_app(SQLite(file), limits, clock=clock)
-    app.service.start()
+    app.services.start()
     try:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
             api = Api(app, client)
             client.headers["authorization"] = f"Bearer {await api.key('admin')}"
             yield api
     finally:
-        await app.service.stop()
+        await app.services.stop()
 
 
 def play(file: Path, test: Callable[[Api], Coroutine[Any, Any, None]], **more: Any) -> None:

@@ -48,7 +48,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.clock = Clock()
         self.app = create_app(SQLite(folder / "journal.db"), clock=self.clock)
-        self.service = self.app.service
+        self.service = self.app.services.home
         self.client = self.visitor()
         self.secret, self.stopped = "", False
 

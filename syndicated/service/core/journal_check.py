@@ -49,7 +49,7 @@ def repair(address: str, file: Path) -> Repaired:
         raise InputError(f"a repaired journal must go into a new file; {file} exists")
     with closing(open_store(address, read_only=True)) as source, closing(SQLite(file)) as target:
         with target.batch(), source.view():
-            target.set_origin(source.secret, has_gaps=source.has_gaps)
+            target.become_copy(source)
             scanned, snapshots = list(_scan(source)), list(_snapshots(source))
             events = [event for event, _ in scanned if event is not None]
             for start in range(0, len(events), CHUNK_EVENTS):

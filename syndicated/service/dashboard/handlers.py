@@ -48,8 +48,8 @@ class Dashboard:
     """
 
     def __init__(self, gate: Gate, latency: Latency) -> None:
-        self._gate, self._service, self._latency = gate, gate.service, latency
-        self._failures = FailureLimit(MAX_LOGIN_FAILURES, gate.service.clock)
+        self._gate, self._services, self._latency = gate, gate.services, latency
+        self._failures = FailureLimit(MAX_LOGIN_FAILURES, gate.services.home.clock)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -104,7 +104,9 @@ class Dashboard:
         return self._gate.admit(request.scope, "read")
 
     async def _list(self, request: Request) -> Response:
-        used, retired = await self._service.read(_read_list)
+        found = await asyncio.gather(*(service.read(_read_list) for service in self._services))
+        rows = sorted((row for rows in found for row in rows), key=lambda row: row.name)
+        used, retired = [row for row in rows if not row.retired], [row for row in rows if row.retired]
         return await self._page(request, "list.html", bandits=used, retired=retired, base=_base_url(request))
 
     async def _bandit(self, request: Request) -> Response:
@@ -115,7 +117,8 @@ class Dashboard:
         return await self._bandit_page(request, "live.html")
 
     async def _bandit_page(self, request: Request, template: str) -> Response:
-        name, service = request.path_params["name"], self._service
+        name = request.path_params["name"]
+        service = self._services.of(name)
         by: By = "time" if request.query_params.get("by") == "time" else "decisions"
 
         def read(batch: Batch) -> BanditView:
@@ -130,8 +133,9 @@ class Dashboard:
 
     async def _decision(self, request: Request) -> Response:
         name, id_ = request.path_params["name"], request.path_params["id"]
-        record = await self._service.decisions.decision(name, id_)
-        view = decision_view(self._service.state.bandit(name), record)
+        service = self._services.of(name)
+        record = await service.decisions.decision(name, id_)
+        view = decision_view(service.state.bandit(name), record)
         return await self._page(request, "decision.html", name=name, id=id_, found=view)
 
     async def _arms(self, request: Request) -> Response:
@@ -141,12 +145,14 @@ class Dashboard:
         def read(batch: Batch) -> ArmsView:
             return arms_view(batch.state.bandit(name).history, text, page)
 
-        return await self._page(request, "arms.html", name=name, text=text, view=await self._service.read(read))
+        view = await self._services.of(name).read(read)
+        return await self._page(request, "arms.html", name=name, text=text, view=view)
 
     async def _decisions(self, request: Request) -> Response:
         name, text = request.path_params["name"], request.query_params.get("q", "").replace("\0", "").strip()
-        found = await search(self._service, name, text, _whole_number(request, "before"))
-        mode = self._service.state.bandit(name).spec.mode
+        service = self._services.of(name)
+        found = await search(service, name, text, _whole_number(request, "before"))
+        mode = service.state.bandit(name).spec.mode
         return await self._page(request, "decisions.html", name=name, text=text, found=found, mode=mode)
 
     # what administrators change
@@ -156,18 +162,18 @@ class Dashboard:
         name, mode = request.path_params["name"], request.path_params["mode"]
         if mode not in MODES:
             raise Problem(404, "unknown-path", "there is nothing at this path")
-        change = partial(self._service.admin.update, request.state.key.id, name, {"mode": mode})
+        change = partial(self._services.of(name).admin.update, request.state.key.id, name, {"mode": mode})
         return await self._confirmed(request, change, title=MODES[mode], mode=mode, version=None)
 
     async def _roll_back(self, request: Request) -> Response:
         name, version = request.path_params["name"], request.path_params["version"]
-        change = partial(self._service.admin.load_model, request.state.key.id, name, version)
+        change = partial(self._services.of(name).admin.load_model, request.state.key.id, name, version)
         return await self._confirmed(request, change, title="Roll back", mode=None, version=version)
 
     async def _confirmed(self, request: Request, change: Callable[[], Awaitable[Any]], **known: Any) -> Response:
         """Make a change if the form of its page was sent, or else show that page; the journal says whose key it was."""
         name, gate = request.path_params["name"], self._gate
-        bandit = self._service.state.bandit(name)
+        bandit = self._services.of(name).state.bandit(name)
         token = gate.form_token(request.scope)
         if request.method == "POST":
             if not same_site(request):
@@ -179,7 +185,7 @@ class Dashboard:
         return await self._page(request, "confirm.html", name=name, spec=bandit.spec, token=token, **known)
 
     async def _page(self, request: Request, template: str, **more: Any) -> Response:
-        known = {"key": request.state.key, "now": self._service.clock(), **more}
+        known = {"key": request.state.key, "now": self._services.home.clock(), **more}
         return await asyncio.to_thread(render, 200, template, known)
 
     # login and logout
@@ -223,7 +229,7 @@ class Dashboard:
 # what a page reads, within a batch
 
 
-def _read_list(batch: Batch) -> tuple[list[BanditRow], list[BanditRow]]:
+def _read_list(batch: Batch) -> list[BanditRow]:
     last = {id_: _last_activity(batch.store, id_) for id_ in batch.state.bandits}
     return list_view(batch.state, {id_: at for id_, at in last.items() if at is not None})
 

@@ -45,7 +45,6 @@ def bandit_row(bandit: Bandit, last: float | None) -> BanditRow:
     )
 
 
-def list_view(state: State, last: Mapping[int, float]) -> tuple[list[BanditRow], list[BanditRow]]:
-    """The bandits in use and the retired ones, both by name. `last` has the time of each bandit's last activity."""
-    rows = [bandit_row(bandit, last.get(bandit.id)) for _, bandit in sorted(state.names.items())]
-    return [row for row in rows if not row.retired], [row for row in rows if row.retired]
+def list_view(state: State, last: Mapping[int, float]) -> list[BanditRow]:
+    """The bandits of a journal. `last` has the time of each bandit's last activity."""
+    return [bandit_row(bandit, last.get(bandit.id)) for bandit in state.names.values()]

@@ -46,10 +46,10 @@ async def path_not_found(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class App:
-    """An ASGI application. It starts its service with the server and stops it with the server.
+    """An ASGI application. It starts its services with the server and stops them with the server.
 
-    `more_routes` are served beside the API's, and `not_found` answers where no route does. `on_start` is awaited once
-    the service runs and before the first request.
+    `more_routes` are served beside the API's, and `not_found` answers where no route does. `on_start` is awaited with
+    the service that has the keys, once it runs and before the first request.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class App:
         not_found: ASGIApp = path_not_found,
         on_start: Callable[[Service], Awaitable[None]] | None = None,
     ) -> None:
-        self.service, self.limits, self.metrics, self._on_start = gate.service, gate.limits, metrics, on_start
+        self.services, self.limits, self.metrics, self._on_start = gate.services, gate.limits, metrics, on_start
         self._run_id, self._request_numbers = secrets.token_hex(6), itertools.count()
         endpoints = [BoundEndpoint(endpoint, gate, metrics) for endpoint in TABLE]
         self._hot = {each.endpoint.path.removeprefix(BANDIT + "/"): each for each in endpoints if each.endpoint.hot}
@@ -71,13 +71,13 @@ class App:
 
     @asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
-        self.service.start()
+        self.services.start()
         try:
             if self._on_start is not None:
-                await self._on_start(self.service)
+                await self._on_start(self.services.home)
             yield
         finally:
-            await self.service.stop()
+            await self.services.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

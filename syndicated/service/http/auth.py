@@ -12,6 +12,7 @@ from syndicated.service.core.messages import Scope as KeyScope
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Key
 from syndicated.service.core.service import Service
+from syndicated.service.core.services import Services
 from syndicated.service.core.state import hash_key
 from syndicated.service.http.headers import headers_of
 from syndicated.service.http.limits import RateLimit
@@ -56,12 +57,12 @@ class Sessions:
 
 
 class Gate:
-    """Admits requests to a service within its limits."""
+    """Admits requests to services within their limits. Keys are those of the first."""
 
-    def __init__(self, service: Service, limits: Limits) -> None:
-        self.service, self.limits = service, limits
+    def __init__(self, services: Services, limits: Limits) -> None:
+        self.services, self.limits = services, limits
         self._rate_limit = RateLimit(limits.requests_per_second)
-        self.sessions = Sessions(service)
+        self.sessions = Sessions(services.home)
 
     def admit(self, scope: Scope, needed: KeyScope) -> Key:
         """The key of a request, which must have the needed scope and be within its rate limit."""
@@ -87,7 +88,7 @@ class Gate:
 
     def check(self, secret: str, needed: KeyScope) -> Key:
         """The key of a secret, which must have the needed scope. A key with the scope admin may do everything."""
-        return self._check(self.service.state.by_hash.get(hash_key(secret)), needed)
+        return self._check(self.services.home.state.by_hash.get(hash_key(secret)), needed)
 
     def _key_of(self, scope: Scope) -> Key | None:
         """The key that a request carries: in its Authorization header, or in the session of the dashboard's cookie.
@@ -97,7 +98,7 @@ class Gate:
         """
         value = headers_of(scope).get(b"authorization", b"")
         if value[:7].lower() == b"bearer ":
-            return self.service.state.by_hash.get(hash_key(str(value[7:], "latin-1").strip()))
+            return self.services.home.state.by_hash.get(hash_key(str(value[7:], "latin-1").strip()))
         if scope["method"] not in ("GET", "HEAD"):
             return None
         return self.sessions.key(_session(scope))

@@ -16,6 +16,7 @@ from syndicated.features.binary import split_body
 from syndicated.service.core import messages
 from syndicated.service.core.problems import explained
 from syndicated.service.core.service import Service
+from syndicated.service.core.services import Services
 from syndicated.service.http.auth import Gate
 from syndicated.service.http.headers import BINARY, JSON, headers_of
 from syndicated.service.http.limits import MAX_JSON_BYTES, read_body
@@ -39,13 +40,18 @@ async def off_the_loop(run: Callable[..., T], *arguments: Any) -> T:
 class Call:
     """A checked request to an endpoint. `actor` is the id of the caller's key."""
 
-    service: Service
+    services: Services
     metrics: Metrics
     actor: str
     path: Mapping[str, Any]
     query: Any = None
     body: Any = None
     table: Array | None = None  # the numbers of a binary body
+
+    @property
+    def service(self) -> Service:
+        """That of the bandit in the path."""
+        return self.services.of(self.path["name"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class BoundEndpoint:
         """What the handler gives for a request."""
         endpoint, gate = self.endpoint, self._gate
         actor = "" if endpoint.scope is None else gate.admit(scope, endpoint.scope).id
-        call = Call(gate.service, self._metrics, actor, path)
+        call = Call(gate.services, self._metrics, actor, path)
         if endpoint.query is not None:
             try:
                 call.query = msgspec.convert(dict(QueryParams(scope["query_string"])), endpoint.query, strict=False)

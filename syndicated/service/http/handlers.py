@@ -23,6 +23,7 @@ from syndicated.service.core.messages import (
 )
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import decode
+from syndicated.service.core.service import Service
 from syndicated.service.core.size_limits import QUICK_WORK, check_request
 from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import Call, off_the_loop
@@ -87,17 +88,17 @@ class AuditLine(Struct, frozen=True, kw_only=True):
 
 
 async def healthz(call: Call) -> Health:
-    if call.service.group_commit.failed is not None:
+    if call.services.failed:
         raise Problem(503, "stopped", "the service has failed; restart the process")
     return Health()
 
 
 async def readyz(call: Call) -> Health:
-    group_commit = call.service.group_commit
-    if group_commit.store_error:
-        log.warning("the journal is unavailable", extra={"fields": {"reason": group_commit.store_error}})
-        raise Problem(503, "not-ready", "the journal is unavailable")
-    if not group_commit.ready:
+    for reason in call.services.store_errors:
+        log.warning("the journal is unavailable", extra={"fields": {"reason": reason}})
+    if not call.services.ready:
+        if call.services.store_errors:
+            raise Problem(503, "not-ready", "the journal is unavailable")
         raise Problem(503, "not-ready", "the service is stopping or has failed")
     return Health()
 
@@ -107,24 +108,29 @@ async def metrics(call: Call) -> Response:
 
 
 async def keys(call: Call) -> list[KeyReply]:
-    return await call.service.admin.keys()
+    return await call.services.home.admin.keys()
 
 
 async def create_key(call: Call) -> KeyReply:
-    return await call.service.admin.create_key(call.actor, call.body)
+    return await call.services.home.admin.create_key(call.actor, call.body)
 
 
 async def revoke_key(call: Call) -> KeyReply:
-    return await call.service.admin.revoke_key(call.actor, call.path["id"])
+    return await call.services.home.admin.revoke_key(call.actor, call.path["id"])
 
 
 async def erase(call: Call) -> Erased:
-    return Erased(await call.service.admin.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
+    return Erased(await call.services.erase(call.actor, msgspec.convert(call.path["subject"], Text)))
 
 
 async def audit(call: Call) -> list[AuditLine]:
-    service = call.service
-    events = await service.admin.audit(call.query.limit)
+    """Of several journals, the latest lines of all."""
+    lines = [line for service in call.services for line in await _audit_lines(service, call.query.limit)]
+    return sorted(lines, key=lambda line: line.at, reverse=True)[: call.query.limit]
+
+
+async def _audit_lines(service: Service, limit: int) -> list[AuditLine]:
+    events = await service.admin.audit(limit)
     names = {bandit.id: bandit.name for bandit in list(service.state.bandits.values())}
     return [_audit_line(event.seq, event.at, event.kind, decode(event.body), names) for event in events]
 
@@ -142,11 +148,11 @@ def _audit_line(seq: int, at: float, kind: str, body: dict[str, Any], names: dic
 
 
 async def create(call: Call) -> BanditReply:
-    return await call.service.admin.create(call.actor, call.body)
+    return await call.services.of(call.body.name).admin.create(call.actor, call.body)
 
 
 async def bandits(call: Call) -> list[BanditReply]:
-    return await call.service.admin.bandits()
+    return await call.services.bandits()
 
 
 async def bandit(call: Call) -> BanditReply:

@@ -13,6 +13,7 @@ from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.messages import DecideRequest
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
+from syndicated.service.core.services import Services
 from syndicated.service.http.endpoints import Call
 from syndicated.service.http.handlers import decide
 from syndicated.service.http.metrics import Metrics
@@ -22,7 +23,8 @@ from syndicated.types import Array
 def test_a_refused_request_frees_its_arms(play_core: PlayCore) -> None:
     async def ask(service: Service) -> "weakref.ref[Array]":
         table = np.ones((2, 3))
-        call = Call(service, Metrics(service), "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
+        services = Services([service])
+        call = Call(services, Metrics(services), "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
         with suppress(Problem):
             await decide(call)
         return weakref.ref(table)

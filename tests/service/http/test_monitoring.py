@@ -10,6 +10,7 @@ import pytest
 from support.api_service import ROOT, SCRIPT, Api
 
 from syndicated.service.core.service import Service
+from syndicated.service.core.services import Services
 from syndicated.service.http.logs import JsonFormatter
 from syndicated.service.http.metrics import Metrics
 from syndicated.store import SQLite
@@ -61,7 +62,7 @@ def test_every_metric_is_in_the_documentation(play: Callable[..., None]) -> None
 
 def test_seconds_are_counted_up_to_and_with_the_edge_of_a_bucket(tmp_path: Path) -> None:
     store = SQLite(tmp_path / "journal.db")
-    metrics = Metrics(Service(store))
+    metrics = Metrics(Services([Service(store)]))
     metrics.observe("/x", 200, 0.001)
     metrics.observe("/x", 200, 99.0)
     lines = metrics.text().decode()
