@@ -81,8 +81,10 @@ class GaussianProcess(Learner):
 
 def kernel(X: Array, Z: Array, lengthscale: float) -> Array:
     """exp(-|x - z|²/(2 l²)) of all pairs."""
+    from scipy.spatial.distance import cdist
+
     with np.errstate(over="ignore", invalid="ignore"):  # features that are not finite are the agent's to refuse
-        squares = ((X[:, None, :] - Z[None, :, :]) ** 2).sum(axis=2)
+        squares = cdist(X, Z, "sqeuclidean")
         return np.asarray(np.exp(-squares / (2 * lengthscale**2)))
 
 

@@ -139,6 +139,8 @@ def _scoreboard(options: argparse.Namespace) -> None:
     worlds = [scoreboard.gather(groups[run.experiment.name], run) for run in runs]
     file = options.out / "scoreboard.md"
     scoreboard.write_page(file, worlds, {"Time on the wall, this command": time_text(wall)})
-    scoreboard.print_board(console(), worlds)
+    tuned = [world for world in worlds if world.group in scoreboard.BOARD]
+    if tuned:
+        scoreboard.print_board(console(), tuned)
+        save_and_print(options, "scoreboard", scoreboard.draw_board(tuned))
     print(f"every regret: {file.with_suffix('.csv')}\nthe board: {file}")
-    save_and_print(options, "scoreboard", scoreboard.draw_board(worlds))

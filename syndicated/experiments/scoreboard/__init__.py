@@ -1,9 +1,10 @@
-"""The standing comparison of all tuners, in every kind of world."""
+"""The standing comparison of all tuners, in every kind of world, and of all policies in a few."""
 
+from syndicated.experiments.scoreboard._choose import choose
 from syndicated.experiments.scoreboard._figure import draw_board
 from syndicated.experiments.scoreboard._markdown import write_page
 from syndicated.experiments.scoreboard._ratios import gather, write_regrets
 from syndicated.experiments.scoreboard._tables import print_board
-from syndicated.experiments.scoreboard._worlds import BOARD, choose
+from syndicated.experiments.scoreboard._worlds import BOARD
 
 __all__ = ["BOARD", "choose", "draw_board", "gather", "print_board", "write_page", "write_regrets"]

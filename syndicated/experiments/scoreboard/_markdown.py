@@ -8,7 +8,9 @@ from syndicated._formatting import ratio_number
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._formatting import spec_text, table, time_text, versions
 from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
-from syndicated.experiments.scoreboard._ratios import Ratio, TunerRow, World, findings, overall, world_rows
+from syndicated.experiments.scoreboard._policies import policy_section
+from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP
+from syndicated.experiments.scoreboard._ratios import Ratio, TunerRow, World, findings, marked, overall, world_rows
 from syndicated.experiments.scoreboard._worlds import (
     ABLATIONS,
     BASE_TUNER,
@@ -63,10 +65,17 @@ def write_page(file: Path, worlds: Sequence[World], facts: Mapping[str, str]) ->
 
 def page(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
     """The page as text."""
-    experiments = [world.experiment for world in worlds]
-    parts = [INTRO, _warning(experiments), _board(worlds), _bars(worlds), _details(worlds), _ablations(worlds)]
-    parts += [READING, settings(experiments), _time(worlds, facts)]
+    tuned = [world for world in worlds if world.group != POLICY_GROUP]
+    policies = policy_section([world for world in worlds if world.group == POLICY_GROUP])
+    parts = [*_tuners(tuned, policies), _time(worlds, facts)] if tuned else [policies, _time(worlds, facts)]
     return "\n".join(part for part in parts if part)
+
+
+def _tuners(worlds: Sequence[World], policies: str) -> list[str]:
+    """The page's parts on tuners, with what it says of policies between them."""
+    experiments = [world.experiment for world in worlds]
+    parts = [INTRO, _warning(experiments), _board(worlds), _bars(worlds), policies, _details(worlds)]
+    return [*parts, _ablations(worlds), READING, settings(experiments)]
 
 
 def _warning(experiments: Sequence[Experiment]) -> str:
@@ -120,10 +129,7 @@ def _with_intercept(world: World) -> str:
 
 
 def _cell(tuner: str, ratio: Ratio | None) -> str:
-    if ratio is None:
-        return "–"
-    mark = {"better": "**", "worse": "*"}.get(ratio.verdict, "")
-    return f"{mark}{ratio_number(ratio.value)}{mark}" + (f" ({span(ratio)})" if tuner == OUR_TUNER else "")
+    return marked(ratio) + (f" ({span(ratio)})" if ratio and tuner == OUR_TUNER else "")
 
 
 def span(ratio: Ratio) -> str:

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from syndicated._files import write_csv
+from syndicated._formatting import ratio_number
 from syndicated._frames import frame_of
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._results import MIN_REPEATS, direction, expanded, resampled_means
 from syndicated.experiments._run import Run
+from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP
 from syndicated.experiments.scoreboard._worlds import (
     BASE_TUNER,
     BEST_FIXED,
@@ -47,6 +49,14 @@ class Ratio:
     def verdict(self) -> str:
         """Whether the tuner is better or worse than the other one, or whether that is not settled."""
         return VERDICTS[direction(self.low, self.high, self.repeats, equal=1.0)]
+
+
+def marked(ratio: Ratio | None) -> str:
+    """A ratio in markdown: bold if it is better, slanted if it is worse."""
+    if ratio is None:
+        return "–"
+    mark = {"better": "**", "worse": "*"}.get(ratio.verdict, "")
+    return f"{mark}{ratio_number(ratio.value)}{mark}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +104,21 @@ class TunerRow:
 def gather(group: str, run: Run) -> World:
     """A run as a world of the board. Of the fixed candidates only the best in hindsight is kept: the one with the least
     mean over these same repeats."""
-    experiment, tasks, curves = run
-    own: dict[str, list[float]] = {label: [] for label in experiment.tuners}
-    for task, curve in zip(tasks, curves, strict=True):
-        own[task.tuner_name].append(curve["regret"][-1])
-    regrets = {label: np.array(values) for label, values in own.items()}
-    fixed = list(candidates(experiment.tuners))
+    regrets, seconds = _final_regrets(run), sum(curve["seconds"] for curve in run.curves)
+    if group == POLICY_GROUP:
+        return World(run.experiment, group, regrets, "", seconds)
+    fixed = list(candidates(run.experiment.tuners))
     best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
     shown = {label: values for label, values in regrets.items() if label not in fixed or label == BOLDNESS_2}
-    seconds = sum(curve["seconds"] for curve in curves)
-    return World(experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds)
+    return World(run.experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds)
+
+
+def _final_regrets(run: Run) -> dict[str, Array]:
+    """The regret of every repeat at its end, by label."""
+    own: dict[str, list[float]] = {label: [] for label in run.experiment.tuners}
+    for task, curve in zip(run.tasks, run.curves, strict=True):
+        own[task.tuner_name].append(curve["regret"][-1])
+    return {label: np.array(values) for label, values in own.items()}
 
 
 def ratio(pairs: Sequence[tuple[Array, Array]]) -> Ratio:

@@ -5,19 +5,16 @@ does if it is told nothing, fixed values in natural units, and Consensus play wi
 an intercept; and the paper's tuner is there with an intercept too.
 """
 
-import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from syndicated.agent import default_tuner
-from syndicated.errors import InputError
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments.paper._experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
 from syndicated.policies import POLICIES
 from syndicated.space import Space
 from syndicated.spec import Spec, build, spec_of
-from syndicated.tuners import TUNERS
 
 BOARD_SEED = 1001
 BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
@@ -49,7 +46,7 @@ def _tuners(policy: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Spe
     """The tuners of every world. `told` are arguments for the tuners that must know the range of rewards."""
     all_, one, fixed = _SPACES[policy["name"]]
     alone, base = {one: all_[one]}, {"name": "Syndicated", "space": all_, **told}
-    ours = _default({**policy, "intercept": True})
+    ours = default_spec({**policy, "intercept": True})
     return {
         OUR_TUNER: ours,
         BASE_TUNER: base,
@@ -66,7 +63,7 @@ def _tuners(policy: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Spe
     }
 
 
-def _default(policy: Mapping[str, Any]) -> Spec:
+def default_spec(policy: Mapping[str, Any]) -> Spec:
     """What `Agent(policy)` uses."""
     spec = spec_of(default_tuner(build(POLICIES, policy)))
     return {name: spec[name] for name in ("name", "space")}
@@ -116,7 +113,7 @@ def _world(
         delay=delay,
         watched=False,
     )
-    return _only(whole, FEW_TUNERS) if few else whole
+    return only(whole, FEW_TUNERS) if few else whole
 
 
 def _hard(name: str, title: str, world: Mapping[str, Any], policy: str = "linucb", **size: int) -> Experiment:
@@ -134,7 +131,7 @@ def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
     return {label: spec for label, spec in tuners.items() if spec["name"] == "Fixed" and label not in known}
 
 
-def _only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
+def only(experiment: Experiment, tuners: Collection[str]) -> Experiment:
     def wanted(label: str, spec: Spec) -> bool:
         return label in (BASE_TUNER, *tuners) or (label in candidates({label: spec}) and BEST_FIXED in tuners)
 
@@ -207,43 +204,7 @@ BOARD: dict[str, list[Experiment]] = {
 }
 
 
-def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
-    """The board, or only these worlds and these tuners, with the tuner that all are compared with.
-
-    A tuner of another package is not on the board; it joins when it is named.
-    """
-    _check("world", worlds, [each.name for group in BOARD.values() for each in group])
-    _check("tuner", tuners, [*labels(), *(name for name in TUNERS if name not in (*labels(), "Fixed", "TwoLayer"))])
-    guests = [name for name in tuners if name not in labels()]
-    chosen = {
-        group: [_joined(_only(each, tuners), guests) for each in experiments if not worlds or each.name in worlds]
-        for group, experiments in BOARD.items()
-    }
-    return {group: experiments for group, experiments in chosen.items() if experiments}
-
-
 def labels() -> list[str]:
     """The labels of the board; all fixed candidates share one."""
     every = next(iter(BOARD.values()))[0].tuners
     return [*(label for label in every if label not in candidates(every)), BEST_FIXED]
-
-
-def _check(what: str, given: Collection[str], known: Collection[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise InputError(f"the board has no {what} {name!r}; it has {', '.join(known)}")
-
-
-def _joined(experiment: Experiment, guests: Collection[str]) -> Experiment:
-    """The experiment with guests too. Like our tuner, they play with the policy's defaults and its own space."""
-    as_it_comes = {**experiment.policy, "intercept": True}
-    specs = {name: {"name": name, **_told(experiment, name)} for name in guests}
-    policies = {**experiment.policies, **dict.fromkeys(guests, as_it_comes)}
-    return replace(experiment, tuners={**experiment.tuners, **specs}, policies=policies)
-
-
-def _told(experiment: Experiment, tuner: str) -> Spec:
-    """The range of rewards, if the board's tuners are told it here and this tuner takes it."""
-    rewards = experiment.tuners[BASE_TUNER].get("rewards")
-    takes = "rewards" in inspect.signature(TUNERS[tuner]).parameters
-    return {"rewards": rewards} if rewards is not None and takes else {}

@@ -17,6 +17,7 @@ from syndicated.cli import main
 from syndicated.experiments import run_experiments, save_figure
 from syndicated.experiments._results import RESAMPLES
 from syndicated.experiments.scoreboard import BOARD, _figure, _markdown, choose
+from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP, policy_worlds
 from syndicated.experiments.scoreboard._ratios import (
     BARS,
     REGRET_COLUMNS,
@@ -29,6 +30,7 @@ from syndicated.experiments.scoreboard._ratios import (
     world_rows,
 )
 from syndicated.experiments.scoreboard._worlds import ABLATIONS, BEST_FIXED, OUR_TUNER, labels
+from syndicated.policies import POLICIES
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
 from syndicated.types import Array
@@ -166,7 +168,18 @@ def test_the_board_can_be_restricted() -> None:
     for e in (e for worlds in board.values() for e in worlds):
         assert {spec["name"] for spec in e.tuners.values()} == {"Syndicated", "OP", "Fixed"}
         assert len(e.tuners) == 2 + 6
-    assert choose() == BOARD
+    assert choose() == {**BOARD, POLICY_GROUP: policy_worlds()}
+
+
+def test_every_policy_plays_with_nothing_set_where_its_rewards_are() -> None:
+    playing = {e.name: set(e.tuners) for e in policy_worlds()}
+    assert playing["policies-clicks"] == set(POLICIES.built_in)
+    assert {"LinUCB", "LinTS", "SWLinUCB", "NeuralUCB"} <= playing["policies-drift"] < set(POLICIES.built_in)
+    for e in policy_worlds():
+        assert (e.horizon, e.repeats, e.seed, e.watched) == (1000, 5, 1001, False)
+        assert all(e.policies[name] == {"name": name, "dim": 5} for name in e.tuners)
+    assert choose(["policies-drift"]) == {POLICY_GROUP: [policy_worlds()[2]]}
+    assert POLICY_GROUP not in choose((), ["OP"])
 
 
 def test_what_is_not_on_the_board_is_refused() -> None:
@@ -429,6 +442,27 @@ def test_the_page_in_the_docs_is_of_this_board() -> None:
     assert (PAGE.parent / "scoreboard.svg").exists()
 
 
+def test_the_section_on_policies_has_their_ratios_to_linucb_the_best_first() -> None:
+    linear, clicks = (each for each in policy_worlds() if each.name in ("policies-linear", "policies-clicks"))
+    regrets = {"LinUCB": [2.0] * 5, "UCBGLM": [1.0] * 5, "LinTS": [8.0] * 5}
+    worlds = [
+        World(linear, POLICY_GROUP, {name: np.array(regrets[name]) for name in ("LinUCB", "LinTS")}, "", 1.0),
+        World(clicks, POLICY_GROUP, {name: np.array(own) for name, own in regrets.items()}, "", 1.0),
+    ]
+    text = _markdown.page(worlds, {})
+    rows = [line for line in text.splitlines() if line.startswith("| `") and "policies-" not in line]
+    assert [row.split("`")[1] for row in rows] == ["UCBGLM", "LinUCB", "LinTS"]
+    assert rows[0].endswith("| – | **0.50** | **0.50** |")
+    assert rows[1:] == [
+        "| `LinUCB` | Fixed(boldness in {2.5}) | 1 | 1 | 1 |",
+        "| `LinTS` | Fixed(boldness in {1}) | *4.00* | *4.00* | *4.00* |",
+    ]
+    assert "1,000 rounds, 5 repeats, seeds from 1001; LinUCB's mean regret is 2.0." in text
+    whole = _markdown.page([*whole_board(), *worlds], {})
+    assert text.split("## Versions")[0] in whole
+    assert "Not the whole board" not in whole
+
+
 # The figure.
 
 
@@ -502,6 +536,14 @@ def test_the_command_writes_the_table_the_page_and_the_figure(
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "tasks").iterdir()}
     assert main(options) == 0
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "tasks").iterdir()}
+
+
+def test_the_page_may_be_asked_for_policies_alone(tmp_path: Path) -> None:
+    assert main([*SMALL, "--world", "policies-drift", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "scoreboard.md").read_text()
+    assert text.startswith("## Every policy with nothing set")
+    assert text.count("\n| `") == len(policy_worlds()[2].tuners) + 1
+    assert not (tmp_path / "scoreboard.png").exists()
 
 
 def test_the_page_may_be_asked_for_one_world_and_one_repeat(tmp_path: Path) -> None:
