@@ -94,6 +94,7 @@ class Callers:
 
     ports: list[int]
     bandit: str = "b"
+    prefix: str = ""  # of their event ids
     decided: dict[str, str] = field(default_factory=dict)
     rewarded: dict[str, float] = field(default_factory=dict)
     statuses: dict[int, int] = field(default_factory=dict)
@@ -144,7 +145,7 @@ class Callers:
         port, k = self.ports[number % len(self.ports)], 0
         async with self.client(port) as client:
             while not self.stop:
-                name, k = f"{number}-{k}", k + 1
+                name, k = f"{self.prefix}{number}-{k}", k + 1
                 arms = [{"id": str(i), "x": x} for i, x in enumerate(rng.normal(size=(4, 3)).tolist())]
                 decision = await self.again(client, "decide", {"arms": arms, "event_id": name})
                 if decision is None:
