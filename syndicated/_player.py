@@ -110,8 +110,8 @@ class Player:
         self._untuned = self._one_point and not self.tuner.draws  # so that the tuner has nothing to choose or to learn
         self._nothing_drawn = self._untuned and not self._has_periods
         self._only_choice = self.tuner.choose(Stream(seed, TUNER)) if self._nothing_drawn else Choice({})
-        plain_rows = self.catalogue is None and not policy.sparse
-        self._in_batches = self._nothing_drawn and self._theory_ignores_round and plain_rows
+        self._plain_rows = self.catalogue is None and not policy.sparse  # where arms have no ids
+        self._in_batches = self._nothing_drawn and self._theory_ignores_round and self._plain_rows
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
@@ -128,13 +128,15 @@ class Player:
     def _play_only_point(self, arms: Arms | NamedArms, round_: int) -> Decision:
         """`play` with the only point there is, without asking the tuner for it in every round."""
         policy, choice = self.policies[0], self._only_choice
-        arm = self._best(0, arms, self._only, round_)[0]
+        rows = self._rows_for(0, arms) if isinstance(arms, NamedArms) else arms
+        arm = policy.best(rows, self._only, round_, Stream(self.seed ^ self.salt, POLICY, round_))[0]
         params = policy.theory(round_, choice.params)
         if arm < 0:
             self._refuse(arms, policy, params)
-        return Decision(
-            self.id, round_, self._place(arms, arm), self._x(arms, arm), 1.0, params, choice, _name(arms, arm)
-        )
+        if self._plain_rows and rows is arms:
+            return Decision(self.id, round_, arm, arms[arm].copy(), 1.0, params, choice)
+        x, place = self._x(arms, arm), self._place(arms, arm)
+        return Decision(self.id, round_, place, x, 1.0, params, choice, _name(arms, arm))
 
     def play(self, arms: Arms | NamedArms, round_: int, choice: Choice) -> Decision:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""

@@ -331,17 +331,18 @@ class Agent(Parameters):
 
     def _read(self, context: Any, arms: Any) -> Any:
         """What was given to `decide`, as the player takes it."""
-        if arms is None and self._takes_rows and (table := _table(context)) is not None:
-            self._take_rows(table)
         if self._reader is not None:
-            return self._reader.read(context, arms)
+            if arms is not None or not self._takes_rows or (table := _table(context)) is None:
+                return self._reader.read(context, arms)
+            self._take_rows(table)
         if context is None or arms is None:
             return context if arms is None else arms
         raise InputError("a context needs an agent for arms with ids; this one takes rows")
 
     def _record(self, decision: Decision) -> None:
         self._open.add(self.round)
-        self.advance(decision.choice)
+        self.choice = decision.choice or self.choice
+        self.round += 1
 
     @property
     def _takes_rows(self) -> bool:

@@ -11,6 +11,7 @@ from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
 TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM, NEW_SHARE = range(12)
+SUMS = NEW_SHARE + 1
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -30,6 +31,7 @@ GOLDEN = 0.6180339887498949  # its multiples, less their integers, are all diffe
 # columns the first value, the centre, one over the unit, the least and the largest value.
 Model = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
 MODEL = f"Tuple((f8[:,::1], {'f8[::1], ' * 5}f8[:,::1], {'f8[::1], ' * 6}))"
+MODEL_FIELDS = ["G", "b", "sums", "sizes", "seen", "trace", "stack", "thetas", "first", "centre", "unit", "low", "high"]
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -66,6 +68,35 @@ def ucb_best_many(
     for t in range(len(tables)):
         if ucb_best(out[t], tables[t], centre, unit, inverses, thetas, boldness, noise):
             out[t] = TIED
+
+
+@compiled(f"{MODEL}(f8[::1], i8, i8)")
+def parts(flat: Array, dim: int, size: int) -> Model:
+    """The arrays of the model, which lie one after the other in one: a call is given one array in place of thirteen."""
+    G = (dim + 1) * (dim + 1)
+    b = G + dim + 1
+    sums = b + SUMS
+    sizes = sums + MAX_SIZES
+    rows = sizes + MAX_ROWS
+    trace = rows + dim
+    stack = trace + size * size
+    theta = stack + size
+    first, centre, unit, low = theta + dim, theta + 2 * dim, theta + 3 * dim, theta + 4 * dim
+    return (
+        flat[:G].reshape((dim + 1, dim + 1)),
+        flat[G:b],
+        flat[b:sums],
+        flat[sums:sizes],
+        flat[sizes:rows],
+        flat[rows:trace],
+        flat[trace:stack].reshape((size, size)),
+        flat[stack:theta],
+        flat[theta:first],
+        flat[first:centre],
+        flat[centre:unit],
+        flat[unit:low],
+        flat[low:],
+    )
 
 
 @compiled("f8(f8, f8[::1], b1)")
@@ -229,6 +260,25 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     sums[RSS] += error * error / scale
     alarm = max(sums[LEVEL_ALARM], sums[DRIFT_ALARM]) > ALARM + math.log(count)
     return np.inf if alarm else scale
+
+
+@compiled("Tuple((i8, f8))(f8[:,::1], f8[::1], i8, f8)")
+def decide_round(X: Array, flat: Array, size: int, boldness: float) -> tuple[int, float]:
+    """`ucb_best` of one boldness, or `TIED`, and the `unit_of_boldness`."""
+    dim = X.shape[1]
+    G, _, sums, _, _, _, stack, theta, _, centre, unit, _, _ = parts(flat, dim, size)
+    noise = unit_of_boldness(G[-1, -1], sums, size > dim)
+    out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
+    solved = stack.reshape((1, size, size)), theta.reshape((1, size))
+    if ucb_best(out, X, centre, unit, solved[0], solved[1], given, noise):
+        return TIED, noise
+    return int(out[0]), noise
+
+
+@compiled("f8(f8[::1], f8[::1], f8, i8, i8, b1)")
+def learn_round(flat: Array, x: Array, y: float, count: int, size: int, factored: bool) -> float:
+    """`observe` of a model whose arrays are in one."""
+    return observe(parts(flat, len(x), size), x, y, count, factored)
 
 
 @compiled(f"UniTuple(f8, 2)({MODEL}, f8[:,::1], f8[::1], f8, i8, i8, f8, b1)")

@@ -40,15 +40,18 @@ from syndicated._models.scaled_kernels import (
     LIMIT,
     MAX_ROWS,
     MAX_SIZES,
+    MODEL_FIELDS,
     MOVING,
     NOT_ZERO,
     RSS,
+    SUMS,
     TIED,
     TIES,
     TOTAL,
+    decide_round,
     largest_usual,
+    learn_round,
     meet,
-    observe,
     observe_many,
     replay_rounds,
     standard,
@@ -127,7 +130,7 @@ class ScaledRidge(Learner):
         self.size = self.dim + self.intercept
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
-        self.sums, self.seen, self.trace = np.zeros(12), np.zeros(MAX_ROWS), np.zeros(self.dim)
+        self.sums, self.seen, self.trace = np.zeros(SUMS), np.zeros(MAX_ROWS), np.zeros(self.dim)
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
         self.keep(np.zeros((0, self.dim)))
 
@@ -171,8 +174,7 @@ class ScaledRidge(Learner):
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and what a boldness of 1 stands for."""
         if self._estimated is None:
-            unit = unit_of_boldness(self.G[-1, -1], self.sums, self.intercept)
-            self._estimated = Prior(self.lam, float(self.intercept), 1.0), unit
+            self._estimated = self._prior, unit_of_boldness(self.G[-1, -1], self.sums, self.intercept)
         return self._estimated
 
     def begin(self, G: Array, b: Array, total: float) -> None:
@@ -219,6 +221,10 @@ class ScaledRidge(Learner):
 
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
+        if len(boldness) == 1:
+            arm, noise = decide_round(X, self._flat, self.size, boldness[0])
+            self._estimated = self._prior, noise
+            return None if arm == TIED else [arm]
         played = np.empty(len(boldness), dtype=np.int64)
         tied = ucb_best(played, X, *self._scoring, boldness, self.estimate({})[1])
         return None if tied else played.tolist()
@@ -247,7 +253,9 @@ class ScaledRidge(Learner):
         if self.squared.size:
             z = standard(x, self.centre, self.unit, self.size)
             update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
-        self._keep_up(observe(self._arrays, x, reward - self.origin, self.count, self.factored))
+        lost = learn_round(self._flat, x, reward - self.origin, self.count, self.size, self.factored)
+        if self.count >= self.due or not lost < MAX_PRECISION_LOSS:
+            self._keep_up(lost)
 
     def learn_many(self, X: Array, rewards: Array) -> None:
         """`learn` one row after the other."""
@@ -350,10 +358,16 @@ class ScaledRidge(Learner):
             self._square()
 
     def _view(self) -> None:
-        """The arrays that an observation changes, at hand, and the catalogue in the model's units."""
+        """The arrays that an observation changes, at hand in one, and the catalogue in the model's units."""
+        own = [getattr(self, name) for name in MODEL_FIELDS]
+        self._flat, start = np.concatenate([array.ravel() for array in own]), 0
+        for name, array in zip(MODEL_FIELDS, own, strict=True):
+            setattr(self, name, self._flat[start : start + array.size].reshape(array.shape))
+            start += array.size
         statistics = self.G, self.b, self.sums, self.sizes, self.seen, self.trace, self.stack[0], self.thetas[0]
         self._arrays = (*statistics, self.first, self.centre, self.unit, self.low, self.high)
         self._scoring = self.centre, self.unit, self.stack, self.thetas
+        self._prior = Prior(self.lam, float(self.intercept), 1.0)
         self._solutions: dict[int, Solutions] = {}
         self._estimated = None
         self._empty = bool(self.G[-1, -1] == 0.0)

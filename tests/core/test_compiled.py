@@ -153,5 +153,5 @@ def test_the_first_example_loads_few_kernels_and_compiles_none_twice() -> None:
     found, said = _end(_start(EXAMPLE, ROOT))
     assert (found["misses"], said) == (0, "")
     assert found["hits"] == len(found["loaded"]) < 10
-    assert {"ucb_best", "observe"} <= set(found["loaded"])
+    assert {"decide_round", "learn_round"} <= set(found["loaded"])
     assert found["waiting"] > 20
