@@ -1,6 +1,7 @@
 """Contextual bandits that tune themselves."""
 
 from syndicated.agent import Agent
+from syndicated.arm_sets import Ball, Ellipsoid
 from syndicated.errors import DataError, InputError, MissingExtraError, StateError, SyndicatedError, TaskError
 from syndicated.policies import (
     GLMTSL,
@@ -62,6 +63,7 @@ __all__ = [
     "Agent",
     "ArmTS",
     "ArmUCB",
+    "Ball",
     "BanditOverBandit",
     "ChampionChallenger",
     "Choice",
@@ -72,6 +74,7 @@ __all__ = [
     "Decision",
     "DiagonalTS",
     "DiagonalUCB",
+    "Ellipsoid",
     "EpsilonGreedy",
     "Fixed",
     "GradientLaplaceTS",

@@ -18,7 +18,8 @@ from syndicated._catalogue import Catalogue
 from syndicated._learner import Learner
 from syndicated._missing import ColumnMeans, first_invalid
 from syndicated._sparse import check_rows
-from syndicated._validation import check_arms, check_features, check_numbers
+from syndicated._validation import check_arms, check_features, check_numbers, shorten
+from syndicated.arm_sets import ArmSet
 from syndicated.errors import InputError
 from syndicated.policies import Policy
 from syndicated.policies.base import NO_FEATURES, ArmPolicy
@@ -116,8 +117,10 @@ class Player:
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
         self._point_probabilities: list[float] | None = None
 
-    def decide(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice) -> Decision:
+    def decide(self, given: npt.ArrayLike | NamedArms | ArmSet, round_: int, last: Choice) -> Decision:
         """The decision of a round, `last` being the choice before it. Changes nothing."""
+        if isinstance(given, ArmSet):
+            return self._decide_in(given, round_, last)
         arms = self.check(given)
         if round_ < self.warmup:
             return self._explore(arms, round_).decision
@@ -137,6 +140,30 @@ class Player:
             return Decision(self.id, round_, arm, arms[arm].copy(), 1.0, params, choice)
         x, place = self._x(arms, arm), self._place(arms, arm)
         return Decision(self.id, round_, place, x, 1.0, params, choice, _name(arms, arm))
+
+    def _decide_in(self, arms: ArmSet, round_: int, last: Choice) -> Decision:
+        """The decision of a round whose arms are an arm set: the arm is its `x`, and its place is 0."""
+        self._check_set(arms)
+        if round_ < self.warmup:
+            x = arms.draw(Stream(self.seed ^ self.salt, WARMUP, round_))
+            return Decision(self.id, round_, 0, x, None, self.policies[0].theory(round_, {}), None)
+        choice = self._choice(round_, last)
+        rivals = self.tuner.rivals(choice)
+        found = self._best_in(choice.slot, arms, rivals or (choice.params,), round_)
+        x = found[choice.index[0] if rivals else 0]
+        same = [0 if np.array_equal(row, x) else -1 for row in found]
+        params = self.policies[choice.slot].theory(round_, choice.params)
+        return self._decision(x[None], round_, choice, params, 0, same, self._choice_is_certain(round_))
+
+    def _best_in(self, slot: int, arms: ArmSet, points: Sequence[Params], round_: int) -> Array:
+        """The arm of a set that each point plays with this copy of the policy."""
+        return self.policies[slot].best_in(arms, points, round_, self._stream(round_))
+
+    def _check_set(self, arms: ArmSet) -> None:
+        if self.catalogue is not None:
+            raise InputError(f"an agent with a catalogue takes its numbers; got {shorten(arms)}")
+        if arms.dim != self.policies[0].dim:
+            raise InputError(f"the arm set must have dim={self.policies[0].dim}, the policy's; got {shorten(arms)}")
 
     def play(self, arms: Arms | NamedArms, round_: int, choice: Choice) -> Decision:
         """The decision of a round with this choice, after the warm-up: the arm of the best score."""
@@ -275,7 +302,10 @@ class Player:
 
     def _certain(self, arms: Arms | NamedArms, round_: int) -> bool:
         """Whether nothing is left to chance but the policy's own draw."""
-        return self._one_point or len(arms) == 1 or (self._has_periods and self._goes_on(round_))
+        return len(arms) == 1 or self._choice_is_certain(round_)
+
+    def _choice_is_certain(self, round_: int) -> bool:
+        return self._one_point or (self._has_periods and self._goes_on(round_))
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision. The caller makes sure that it is this player's, and has not been learned."""
@@ -336,8 +366,15 @@ class Player:
             return self._check_named(arms)
         return self.check_table(arms) if self.numbered is None else self.numbered.check(arms)
 
-    def arms_of_points(self, arms: npt.ArrayLike | NamedArms, round_: int) -> Ints:
-        """The arm that each of the tuner's points would play in this round, given the policy's own draw."""
+    def arms_of_points(self, arms: npt.ArrayLike | NamedArms | ArmSet, round_: int) -> Ints | Array:
+        """The arm that each of the tuner's points would play in this round, given the policy's own draw.
+
+        Its place, or of an arm set its features.
+        """
+        if isinstance(arms, ArmSet):
+            self._check_set(arms)
+            copies = enumerate(self._points_of_copies())
+            return np.concatenate([self._best_in(slot, arms, points, round_) for slot, points in copies])
         return self._arms_of_points(self.check(arms), round_)
 
     def policy_of(self, choice: Choice) -> Policy:

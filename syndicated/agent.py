@@ -21,6 +21,7 @@ from syndicated._html import html_table
 from syndicated._learner import Parameters
 from syndicated._player import Player
 from syndicated._validation import check_count, check_features, check_number, shorten
+from syndicated.arm_sets import ArmSet
 from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.features._columns import MAX_COLUMNS
@@ -242,7 +243,8 @@ class Agent(Parameters):
         """Play one of K arms: ids or objects with ids, in a context.
 
         Or, without a context, arms that are the rows of a table of features, or numbers of the catalogue if there is
-        one: so do agents that were given a policy or a catalogue, and those whose first arms were such a table.
+        one: so do agents that were given a policy or a catalogue, and those whose first arms were such a table. LinUCB
+        and LinTS also take an arm set, `Ball` or `Ellipsoid`: the decision's `x` is the arm.
 
         With `k`, play a slate: the k best arms, the best first, each a decision that gets its own reward and counts as
         a round. An arm's propensity is then the probability that it is on the slate.
@@ -333,6 +335,8 @@ class Agent(Parameters):
         """What was given to `decide`, as the player takes it."""
         if self._reader is not None:
             if arms is not None or not self._takes_rows or (table := _table(context)) is None:
+                if isinstance(context, ArmSet):
+                    raise InputError(f"an arm set needs an agent for rows; this one has arms with ids; got {context!r}")
                 return self._reader.read(context, arms)
             self._take_rows(table)
         if context is None or arms is None:
@@ -437,7 +441,9 @@ class Agent(Parameters):
 
 
 def _table(given: Any) -> Array | None:
-    """Rows of numbers, if they are such."""
+    """Rows of numbers, if they are such; of an arm set one of its arms."""
+    if isinstance(given, ArmSet):
+        return given.best(np.zeros((1, given.dim)))
     try:
         table = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

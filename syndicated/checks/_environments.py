@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from syndicated.arm_sets import ArmSet
 from syndicated.checks._common import (
     SIGMAS,
     checks_of,
@@ -12,12 +13,19 @@ from syndicated.checks._common import (
     parameters_round_trip,
 )
 from syndicated.environments import Environment, Round
+from syndicated.types import Array
 
 MakeEnvironment = Callable[[], Environment]
 
 
 def _contents(rounds: Iterable[Round]) -> list[bytes]:
-    return [seen.arms.tobytes() + seen.means.tobytes() + seen.rewards.tobytes() for seen in rounds]
+    return [b"".join(array.tobytes() for array in _arrays(seen)) for seen in rounds]
+
+
+def _arrays(seen: Round) -> tuple[Array, ...]:
+    """What a round is: its arms, of an arm set those at its ends, their means and rewards."""
+    arms = seen.arms.best(np.eye(seen.arms.dim)) if isinstance(seen.arms, ArmSet) else seen.arms
+    return arms, seen.means, seen.rewards
 
 
 def rounds_have_the_stated_shape(make: MakeEnvironment) -> None:
@@ -25,13 +33,17 @@ def rounds_have_the_stated_shape(make: MakeEnvironment) -> None:
     rounds, catalogue = list(world.rounds(1, 5)), world.catalogue()
     holds(len(rounds) == 5, f"a horizon of 5 gave {len(rounds)} rounds")
     for seen in rounds:
-        if catalogue is None:
+        if isinstance(seen.arms, ArmSet):
+            holds(world.arms == 0, f"a world of arm sets has 0 arms; got {world.arms}")
+            holds(seen.arms.dim == world.dim, f"the arm set has dimension {seen.arms.dim}")
+        elif catalogue is None:
             holds(seen.arms.shape == (world.arms, world.dim), f"features have shape {seen.arms.shape}")
         else:
             holds(seen.arms.shape == (world.arms,), f"numbers of arms have shape {seen.arms.shape}")
             holds(set(seen.arms.tolist()) <= set(range(len(catalogue))), "an arm is not in the catalogue")
-        holds(seen.means.shape == seen.rewards.shape == (world.arms,), "means and rewards need one entry an arm")
-        holds(all(np.isfinite(a).all() for a in (seen.arms, seen.means, seen.rewards)), "not all numbers are finite")
+        entries = (world.arms or 1,)
+        holds(seen.means.shape == seen.rewards.shape == entries, "means and rewards need one entry an arm")
+        holds(all(np.isfinite(array).all() for array in _arrays(seen)), "not all numbers are finite")
 
 
 def same_seed_same_world(make: MakeEnvironment) -> None:
@@ -54,7 +66,8 @@ def players_cannot_change_the_rounds(make: MakeEnvironment) -> None:
     for seen, other, content in zip(world.rounds(1, 20), world.rounds(1, 20), before, strict=True):
         holds(_contents([seen, other]) == [content, content], "two players of one world meet different rounds")
         for array in (seen.arms, seen.means, seen.rewards):
-            array[:] = 0
+            if isinstance(array, np.ndarray):  # an arm set cannot be changed
+                array[:] = 0
     holds(_contents(world.rounds(1, 20)) == before, "what one player writes into a round, the next one meets")
 
 

@@ -83,6 +83,8 @@ def run(options: argparse.Namespace) -> None:
     _at_most("--concurrency", check_count("--concurrency", options.concurrency), MAX_CONCURRENCY)
     arms = {} if options.arms is None else {"arms": options.arms}
     world = build(ENVIRONMENTS, {"name": options.environment, **arms})
+    if not world.arms:
+        raise InputError(f"the service takes arms one by one; {options.environment} has infinitely many")
     name = options.bandit or f"simulated-{type(world).__name__.lower()}"
     from syndicated.client import ClientError
 

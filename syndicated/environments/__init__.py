@@ -1,5 +1,6 @@
 """The worlds' registry: to add an environment, write its file and import it here."""
 
+from syndicated.environments.arm_set import LinearArmSet as LinearArmSet
 from syndicated.environments.base import Environment as Environment
 from syndicated.environments.base import Round as Round
 from syndicated.environments.movielens import MovieLens as MovieLens
@@ -9,4 +10,4 @@ from syndicated.environments.simulation import Revenue as Revenue
 from syndicated.registry import Registry
 
 ENVIRONMENTS = Registry(__name__, Environment, globals())
-__all__ = ["ENVIRONMENTS", "Environment", "Linear", "Logistic", "MovieLens", "Revenue", "Round"]
+__all__ = ["ENVIRONMENTS", "Environment", "Linear", "LinearArmSet", "Logistic", "MovieLens", "Revenue", "Round"]

@@ -3,21 +3,40 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from syndicated.types import Arms, Array
+from syndicated.types import Arms, Array, Decision, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """One round: K arms, by features or by number, their mean rewards, and what each would pay this time."""
+    """One round: K arms, by features or by number, their mean rewards, and what each would pay this time.
+
+    Where the arms are an arm set, means and rewards have one entry, for its best arm.
+    """
 
     arms: Arms
     means: Array
     rewards: Array
 
+    def reward(self, decision: Decision) -> float:
+        """What the arm of a decision pays this time."""
+        return float(self.rewards[decision.place])
+
+    def regret(self, decision: Decision) -> float:
+        """How much more the best arm pays on average than that of a decision."""
+        return float(self.means.max() - self.means[decision.place])
+
+    def regrets(self, played: Ints | Array) -> Array:
+        """The regret of each of several arms, as `Player.arms_of_points` gives them."""
+        regrets: Array = self.means.max() - self.means[played]
+        return regrets
+
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """A stream of rounds that depends on the seed alone: every agent that plays it meets the same arms and noise."""
+    """A stream of rounds that depends on the seed alone: every agent that plays it meets the same arms and noise.
+
+    `arms` is their number in a round; 0 stands for infinitely many, those of an arm set.
+    """
 
     dim: int
     arms: int

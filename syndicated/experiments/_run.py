@@ -80,10 +80,10 @@ def simulate(
         if watch:
             watch(t, world)
         decision = agent.decide(world.arms)
-        waiting.append((decision, world.rewards[decision.arm]))
+        waiting.append((decision, world.reward(decision)))
         if t >= delay:
             agent.learn(*waiting.popleft())
-        regret[t] = world.means.max() - world.means[decision.arm]
+        regret[t] = world.regret(decision)
     return regret
 
 

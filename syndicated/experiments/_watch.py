@@ -29,7 +29,7 @@ class Watch:
                 axis[self._places[t]] = p
         if t % SAMPLING_STEP == 0 and len(self._losses) > 1 and t >= self.agent.player.warmup:
             arms = self.agent.player.arms_of_points(world.arms, self.agent.round)
-            self._losses[:, t // SAMPLING_STEP] = world.means.max() - world.means[arms]
+            self._losses[:, t // SAMPLING_STEP] = world.regrets(arms)
 
     def split(self, regret: Array) -> tuple[Array, Array]:
         """The cumulative parts of the regret that are due to warm-up and to tuning; the rest is due to learning."""

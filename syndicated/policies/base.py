@@ -9,7 +9,8 @@ import numpy as np
 from syndicated._argmax import best_of
 from syndicated._learner import Learner
 from syndicated._models.kernels import columns, take
-from syndicated._validation import MAX_MAGNITUDE, check_count, check_flag, check_number
+from syndicated._validation import MAX_MAGNITUDE, check_count, check_flag, check_number, shorten
+from syndicated.arm_sets import ArmSet
 from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -46,6 +47,8 @@ class Policy(Learner):
         """A subclass with scores, theory or learn of its own inherits no compiled form that knows nothing of them."""
         if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best" not in vars(cls):
             cls.best, cls.best_many, cls.replay = Policy.best, Policy.best_many, Policy.replay  # type: ignore[method-assign]
+        if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best_in" not in vars(cls):
+            cls.best_in = Policy.best_in  # type: ignore[method-assign]
         if "learn" in vars(cls) and "learn_many" not in vars(cls):
             cls.learn_many, cls.replay = Policy.learn_many, Policy.replay  # type: ignore[method-assign]
 
@@ -128,6 +131,10 @@ class Policy(Learner):
         A policy may offer a compiled call in place of the loop. It must give the same arms.
         """
         return [self.best(table, (point,), t + n, rng(t + n))[0] for n, table in enumerate(tables)]
+
+    def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
+        """(n, dim): the arm of an arm set that each of n points plays at round t; for policies that can."""
+        raise InputError(f"{type(self).__name__} takes a table of arms, one row an arm; got {shorten(arms)}")
 
     def predict(self, arms: Arms, params: Params) -> Array:
         """(K,) expected rewards, no exploration."""

@@ -4,7 +4,8 @@
 
 so that theta~ ~ N(theta, alpha² V⁻¹), with theta and V as in LinUCB and C by Cholesky. One z a round serves
 every candidate: which arm another candidate would have played has an exact answer. Needs nothing; a round costs
-O(K d + d²). Its regret is O~(d^(3/2) sqrt(T)) with the theoretical alpha, which is larger than what does best.
+O(K d + d²). Its regret is O~(d^(3/2) sqrt(T)) with the theoretical alpha, which is larger than what does best. Of an
+arm set it plays the arm that is best for theta~.
 
 Agrawal and Goyal, *Thompson sampling for contextual bandits with linear payoffs*, ICML 2013.
 """
@@ -14,7 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from syndicated._models.kernels import ts_scores
+from syndicated._models.kernels import solve_upper, ts_scores
+from syndicated.arm_sets import ArmSet
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -45,3 +47,12 @@ class LinTS(RidgePolicy):
         out = np.empty((len(points), len(arms)))
         ts_scores(out, self.columns(arms), found.stack, found.thetas, found.rows, alphas, rng.normals(self.size))
         return out
+
+    def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
+        found, alphas = self._lookup([self.theory(t, point) for point in points])
+        z, any_ = rng.normals(self.size), arms.draw(rng)
+        noise = np.stack([solve_upper(found.stack[row], z) for row in found.rows])
+        thetas = found.thetas[found.rows] + alphas[:, None] * noise
+        directions = thetas[:, : self.dim] * self.model.unit
+        known = directions.any(axis=1, keepdims=True)  # before the first reward nothing is
+        return np.where(known, arms.best(directions), any_)

@@ -3,7 +3,7 @@
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ x_a),   theta = V⁻¹ Σ x r,   V = lam I + Σ x x'
 
 Needs nothing: with nothing given, alpha is in units of the noise that the errors show. A round costs O(K d²), less with
-a catalogue. With the theoretical alpha its regret is O~(d sqrt(T)).
+a catalogue. With the theoretical alpha its regret is O~(d sqrt(T)). Plays arm sets too: see `_arm_set.py`.
 
 Li et al., *A contextual-bandit approach to personalized news article recommendation*, WWW 2010;
 Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, NeurIPS 2011.
@@ -11,7 +11,11 @@ Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, Neur
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from syndicated._models.scaled_ridge import ScaledRidge
+from syndicated.arm_sets import ArmSet
+from syndicated.policies._arm_set import optimistic_arm
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
@@ -47,6 +51,16 @@ class LinUCB(RidgePolicy):
             return super().best_many(tables, point, t, rng)
         found = self.model.best_many(tables, boldness)
         return [(arms or self.best(tables[n], (point,), t + n, rng(t + n)))[0] for n, arms in enumerate(found)]
+
+    def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
+        found, alphas = self._lookup([self.theory(t, point) for point in points])
+        unit, any_ = self.model.unit, arms.draw(rng)
+        models = [(found.stack[row], found.thetas[row]) for row in found.rows]
+        best = [
+            optimistic_arm(arms, self.columns, unit, *model, alpha, any_)
+            for model, alpha in zip(models, alphas.tolist(), strict=True)
+        ]
+        return np.stack(best)
 
     def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, played: Ints) -> int:
         boldness = self._boldness((point,))

@@ -21,7 +21,7 @@ LAYERS = [
     {"types", "errors", "_decided_by", "_numba", "_special", "_files", "_formatting", "_security_headers"},
     {"_compiled", "_extras", "_validation", "_learner", "_series", "_html"},
     {"streams", "_arm_book", "_catalogue", "_missing", "_frames", "_progress"},
-    {"space", "registry", "_argmax", "_sparse", "_statefile", "datasets", "features"},
+    {"space", "arm_sets", "registry", "_argmax", "_sparse", "_statefile", "datasets", "features"},
     {"_models"},
     {"policies", "tuners", "environments"},
     {"spec"},
