@@ -221,6 +221,10 @@ class Store(ABC):
             self.join(source.group)
 
     @abstractmethod
+    def reader(self) -> "Store":
+        """The same journal over a connection of its own, which only reads and is used and closed by another thread."""
+
+    @abstractmethod
     def wait(self, seconds: float) -> None:
         """Wait until other processes may have appended something, or for this long."""
 

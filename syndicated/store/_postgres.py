@@ -109,7 +109,7 @@ class Postgres(SQL):
     name = "the journal"
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
-        self.read_only = read_only
+        self.read_only, self._origin = read_only, address
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._exclusive = False  # whether a batch is under way
@@ -181,6 +181,9 @@ class Postgres(SQL):
 
     def scrub(self) -> None:
         """Nothing: the server removes dead rows when it vacuums the table."""
+
+    def reader(self) -> "Postgres":
+        return Postgres(self._origin, read_only=True)
 
     def wait(self, seconds: float) -> None:
         """The first time, and after a lost connection, it returns at once: something may have been missed."""

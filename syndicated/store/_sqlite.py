@@ -30,7 +30,7 @@ class SQLite(SQL):
     def __init__(self, file: Path, *, read_only: bool = False) -> None:
         if file.is_dir():
             raise InputError(f"a journal must be a file; got the folder {str(file)!r}")
-        self.name, self.read_only = f"the journal {file}", read_only
+        self.name, self.read_only, self._file = f"the journal {file}", read_only, file
         self._lock = None if read_only else _lock_file(file)
         try:
             with self._errors():
@@ -76,6 +76,9 @@ class SQLite(SQL):
     def scrub(self) -> None:
         """Empty the write-ahead log, which has pages of before the erasure."""
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def reader(self) -> "SQLite":
+        return SQLite(self._file, read_only=True)
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)

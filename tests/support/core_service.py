@@ -12,7 +12,7 @@ from syndicated.service.core.messages import Arm, Create, DecideReply, DecideReq
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import SQLite
+from syndicated.store import Event, SQLite
 
 VECTOR = {"kind": "vector", "dim": 3}
 ARMS = [Arm(name, x=x) for name, x in (("a", [1.0, 0.0, 0.0]), ("b", [0.0, 1.0, 0.0]), ("c", [0.0, 0.0, 1.0]))]
@@ -114,3 +114,9 @@ def play(file: Path, test: Test) -> None:
 
 def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, HANG_SECONDS))
+
+
+async def exported(service: Service, name: str, after: int = 0, limit: int = 1000) -> list[Event]:
+    """The events that an export of a bandit's log has."""
+    export = await service.admin.export(name, after, limit)
+    return [event async for piece in export.pieces(lambda events, _: events, 7) for event in piece]

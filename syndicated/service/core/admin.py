@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from syndicated.service.core import log_lines
 from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import EPOCH_FIELDS, Bandit, build_parts
 from syndicated.service.core.batch import Batch
+from syndicated.service.core.export import Export
 from syndicated.service.core.group_commit import GroupCommit, T
 from syndicated.service.core.messages import (
     Arm,
@@ -237,16 +238,10 @@ class Admin:
         """The latest decisions."""
         return self._submit(lambda batch: batch.store.recent(batch.state.bandit(name).id, ["decide"], limit))
 
-    def export(self, name: str, after: int, limit: int) -> "asyncio.Future[list[Event]]":
+    async def export(self, name: str, after: int = 0, limit: int = sys.maxsize) -> Export:
         """The events of a bandit after a sequence number, in order."""
-
-        def run(batch: Batch) -> list[Event]:
-            found = batch.store.after(after, batch.state.bandit(name).id)
-            # How far windows are closed is this journal's own affair.
-            wanted = (event for event, _ in found if event.kind != "closed")
-            return list(islice(wanted, limit))
-
-        return self._submit(run)
+        bandit, upto = await self._submit(lambda batch: (batch.state.bandit(name), batch.state.seq))
+        return Export(self._group_commit, bandit, after, upto, limit)
 
     def import_log(
         self, actor: str, name: str, lines: Sequence[log_lines.LogLine]

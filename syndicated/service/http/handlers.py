@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
-from syndicated.service.core.log_lines import DecisionReply, Imported, LogLine, decision_reply, parse, to_line
+from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.log_lines import DecisionReply, Imported, decision_reply, parse, to_line
 from syndicated.service.core.messages import (
     Arm,
     ArmNumbers,
@@ -29,8 +31,9 @@ from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import Call, off_the_loop
 from syndicated.service.http.headers import BINARY, BYTES, JSON_LINES, PARQUET
 from syndicated.service.http.metrics import CONTENT_TYPE
+from syndicated.store import Event
 
-EXPORT_CHUNK = 1000  # events of the log that are read at a time
+EXPORT_CHUNK = 100  # events of the log that become lines at a time
 
 log = logging.getLogger("syndicated")
 
@@ -230,26 +233,27 @@ async def decisions(call: Call) -> list[DecisionReply]:
 
 
 async def export(call: Call) -> Response:
-    name, query = call.path["name"], call.query
-    left = query.limit or 2**62
-    first = await call.service.admin.export(name, query.after, min(EXPORT_CHUNK, left))
-
-    async def chunks() -> AsyncIterator[list[LogLine]]:
-        events, wanted = first, left
-        while events:
-            bandit = call.service.state.bandit(name)
-            yield [to_line(event, bandit) for event in events]
-            wanted -= len(events)
-            events = await call.service.admin.export(name, events[-1].seq, min(EXPORT_CHUNK, wanted)) if wanted else []
-
+    query = call.query
+    found = await call.service.admin.export(call.path["name"], query.after, query.limit or sys.maxsize)
     if query.format == "parquet":
-        return StreamingResponse(parquet.parquet_file(chunks(), parquet.load_pyarrow()), media_type=PARQUET)
-    return StreamingResponse(_json_lines(chunks()), media_type=JSON_LINES)
+        return await _streamed(parquet.parquet_file(found, parquet.load_pyarrow()), PARQUET)
+    return await _streamed(found.pieces(_json_lines, EXPORT_CHUNK), JSON_LINES)
 
 
-async def _json_lines(chunks: AsyncIterator[list[LogLine]]) -> AsyncIterator[bytes]:
-    async for lines in chunks:
-        yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+async def _streamed(parts: AsyncIterator[bytes], kind: str) -> Response:
+    """The first part is made before the reply begins: what goes wrong with it is a problem document."""
+    first = await anext(parts, b"")
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    return StreamingResponse(whole(), media_type=kind)
+
+
+def _json_lines(events: Sequence[Event], bandit: Bandit) -> bytes:
+    return b"".join(msgspec.json.encode(to_line(event, bandit)) + b"\n" for event in events)
 
 
 async def import_(call: Call) -> Imported:

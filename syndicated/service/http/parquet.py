@@ -9,9 +9,13 @@ import msgspec
 
 from syndicated._extras import extra
 from syndicated.errors import MissingExtraError
-from syndicated.service.core.log_lines import LogLine
+from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.export import Export
+from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.problems import Problem
+from syndicated.store import Event
 
+GROUP_EVENTS = 1000  # in a row group
 NUMBER_FIELDS = ("at", "learn", "value", "propensity", "default")
 COUNT_FIELDS = ("seq", "ref", "epoch", "version", "place", "count", "round")
 FLAG_FIELDS = ("deferred", "explored", "agrees", "sparse")
@@ -29,13 +33,18 @@ def load_pyarrow() -> Any:
         raise Problem(501, "not-installed", str(error)) from None
 
 
-async def parquet_file(chunks: AsyncIterator[Sequence[LogLine]], arrow: Any) -> AsyncIterator[bytes]:
-    """The bytes of the file in parts, with a row group for each chunk."""
+async def parquet_file(export: Export, arrow: Any) -> AsyncIterator[bytes]:
+    """The bytes of the file in parts, with a row group for each."""
     schema, out = _schema(arrow), _Sink()
     with arrow.parquet.ParquetWriter(out, schema) as writer:
-        async for lines in chunks:
-            writer.write_table(arrow.Table.from_pylist([_row(line) for line in lines], schema=schema))
-            yield out.take()
+
+        def write(events: Sequence[Event], bandit: Bandit) -> bytes:
+            rows = [_row(to_line(event, bandit)) for event in events]
+            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+            return out.take()
+
+        async for part in export.pieces(write, GROUP_EVENTS):
+            yield part
     yield out.take()
 
 

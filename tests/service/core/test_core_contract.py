@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from support.core_service import ARMS, VECTOR, Clock, Harness, PlayCore, refused, run
+from support.core_service import ARMS, VECTOR, Clock, Harness, PlayCore, exported, refused, run
 
 from syndicated.service.core.bandit import build_parts
 from syndicated.service.core.messages import Arm, KeyRequest, Spec
@@ -325,7 +325,7 @@ def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:
         await harness.restart()
         assert harness.contents() == before
         assert b"bob" not in b"".join(
-            e.body + (e.subject or "").encode() for e in await harness.service.admin.export("b", 0, 99)
+            e.body + (e.subject or "").encode() for e in await exported(harness.service, "b", 0, 99)
         )
         await harness.service.stop()
 

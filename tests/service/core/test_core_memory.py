@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from support.core_service import Harness, PlayCore
+from support.core_service import Harness, PlayCore, exported
 
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.messages import DecideRequest
@@ -62,8 +62,7 @@ def test_what_is_imported_is_in_memory_as_it_is_in_the_log(play_core: PlayCore) 
         await harness.create()
         await harness.reward((await harness.decide()).decision_id, 1.0)
         lines = [
-            to_line(event, harness.service.state.bandit("b"))
-            for event in await harness.service.admin.export("b", 0, 100)
+            to_line(event, harness.service.state.bandit("b")) for event in await exported(harness.service, "b", 0, 100)
         ]
         await harness.create("twin")
         await harness.service.admin.import_log("", "twin", lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.core_service import Harness, PlayCore, refused
+from support.core_service import Harness, PlayCore, exported, refused
 
 from syndicated import Agent
 from syndicated.service.core.bandit import Bandit
@@ -36,7 +36,7 @@ async def decided(harness: Harness, id_: str) -> Decided:
 
 
 async def lines(harness: Harness, name: str = "b") -> list[LogLine]:
-    events = await harness.service.admin.export(name, 0, 1000)
+    events = await exported(harness.service, name, 0, 1000)
     return [to_line(event, the_bandit(harness, name)) for event in events]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from psycopg.pq import TransactionStatus
-from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, refused, run
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, exported, refused, run
 
 from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
@@ -245,7 +245,7 @@ def test_old_events_are_dropped_in_pieces_and_other_replicas_go_on_as_they_are(
         state = other.state
         await first.admin.update("", "b", {"retention": 1e-6})
         async with asyncio.timeout(HANG_SECONDS):
-            while await other.admin.export("b", 0, 9):
+            while await exported(other, "b", 0, 9):
                 await asyncio.sleep(0.05)
         dropped = [decode(event.body)["count"] for event in await other.admin.audit(9) if event.kind == "prune"]
         assert sorted(dropped) == [1, 2, 2]

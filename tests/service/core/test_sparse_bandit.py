@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.core_service import Harness, PlayCore, refused
+from support.core_service import Harness, PlayCore, exported, refused
 
 from syndicated.service.core.log_lines import LogLine, parse, to_line
 from syndicated.service.core.messages import Arm
@@ -37,7 +37,7 @@ def test_decisions_are_kept_as_entries_and_replayed(play_core: PlayCore) -> None
 
 
 async def _log(core: Harness) -> list[LogLine]:
-    events = await core.service.admin.export("b", 0, 100)
+    events = await exported(core.service, "b", 0, 100)
     bandit = core.service.state.bandit("b")
     return [to_line(event, bandit) for event in events if event.kind in ("decide", "reward")]
 

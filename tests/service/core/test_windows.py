@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.core_service import Harness, PlayCore, refused
+from support.core_service import Harness, PlayCore, exported, refused
 
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.problems import Problem
@@ -239,7 +239,7 @@ def test_a_log_exports_however_many_windows_were_closed(play_core: PlayCore, mon
     async def test(harness: Harness) -> None:
         await harness.wait_for_rewards(5)
         await harness.pass_time(11.0)
-        bandit, events = harness.service.state.bandit("b"), await harness.service.admin.export("b", 0, 8)
+        bandit, events = harness.service.state.bandit("b"), await exported(harness.service, "b", 0, 8)
         assert [to_line(event, bandit).kind for event in events] == ["decide"] * 5 + ["close"] * 3
         assert harness.learned == 5
 

@@ -166,7 +166,7 @@ def test_the_log_comes_in_parts_and_in_chunks(play: Callable[..., None], monkeyp
 def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "EXPORT_CHUNK", 7)
+    monkeypatch.setattr(parquet, "GROUP_EVENTS", 7)
 
     async def test(api: Api) -> None:
         await learn(api, "b", 20, log="all")

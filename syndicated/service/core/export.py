@@ -1,0 +1,53 @@
+"""The log of a bandit, read beside the service: over a connection of its own, and on a thread of its own.
+
+Nobody waits for it. While there are requests it pauses after every piece for as long as the piece has taken, because it
+shares the interpreter with those who decide.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.group_commit import GroupCommit
+from syndicated.store import Event, Store
+
+T = TypeVar("T")
+
+
+class Export:
+    """Events of a bandit after a sequence number, as they were when it was asked for."""
+
+    def __init__(self, group_commit: GroupCommit, bandit: Bandit, after: int, upto: int, limit: int) -> None:
+        self._group_commit, self._bandit = group_commit, bandit
+        self._after, self._upto, self._limit = after, upto, limit
+
+    async def pieces(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncIterator[T]:
+        """What is made of so many events at a time, on the export's thread."""
+        thread, run = ThreadPoolExecutor(1, thread_name_prefix="export"), asyncio.get_running_loop().run_in_executor
+        reader = await run(thread, self._group_commit.store.reader)
+        events = self._events(reader)
+
+        def make() -> tuple[float, T] | None:
+            begin, found = time.perf_counter(), list(islice(events, size))
+            if not found:
+                return None
+            made = convert(found, self._bandit)
+            return time.perf_counter() - begin, made
+
+        try:
+            while (made := await run(thread, make)) is not None:
+                yield made[1]
+                if self._group_commit.waiting:
+                    await asyncio.sleep(made[0])
+        finally:
+            thread.submit(reader.close)  # not waited for: a database may hang
+            thread.shutdown(wait=False)
+
+    def _events(self, reader: Store) -> Iterator[Event]:
+        found = reader.after(self._after, self._bandit.id, self._upto)
+        # How far windows are closed is this journal's own affair.
+        return islice((event for event, _ in found if event.kind != "closed"), self._limit)
