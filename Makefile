@@ -24,11 +24,12 @@ bakeoff: .venv/installed
 serve: .venv/serve
 	$(BIN)/syndicated serve
 
+# Kernels are compiled beside the type checker, which uses one core: the tests would have to wait for them.
 test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n 3 --cov
+	$(BIN)/syndicated compile & $(BIN)/mypy && wait
+	$(BIN)/pytest -n 3 --dist worksteal --cov
 
 # The lowest versions that pyproject.toml allows, against what calls other packages most. They may warn of newer neighbours.
 test-lowest: .venv-lowest/installed

@@ -1,6 +1,6 @@
 """How tuners think: the probability of every candidate over time, on the same worlds.
 
-Prints the probabilities after 10,000 rounds; given the name of a file, draws them over time into it.
+Prints the probabilities after 4,000 rounds; given the name of a file, draws them over time into it.
 """
 
 import sys
@@ -30,7 +30,7 @@ WORLDS = {
 def played(title: str, world: dict[str, Any]) -> dict[str, Area]:
     """What each tuner drew from, over the rounds of one run."""
     policy = {"name": "LinUCB", "dim": world["dim"]}
-    experiment = Experiment("weights", title, world, policy, TUNERS, repeats=1)
+    experiment = Experiment("weights", title, world, policy, TUNERS, horizon=4_000, repeats=1)
     result = collect(experiment, [run_task(task) for task in experiment.tasks()])
     return {tuner: areas(result, tuner)[0] for tuner in TUNERS}
 

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from functools import lru_cache
 
 import numpy as np
 from numpy.testing import assert_allclose
@@ -61,11 +63,16 @@ def _teach(policy: Policy, start: int = 0, more: int = 3, constant: bool = False
 
 def _taught(make: MakePolicy) -> Iterator[Policy]:
     """New, at the end of a period, and within one."""
-    yield _new(make)
-    for more in (0, 3):
-        policy = _new(make)
+    for policy in _kept(make):
+        yield deepcopy(policy)
+
+
+@lru_cache(maxsize=4)  # for the checks of one factory, which come one after the other
+def _kept(make: MakePolicy) -> list[Policy]:
+    policies = [_new(make) for _ in range(3)]
+    for policy, more in zip(policies[1:], (0, 3), strict=True):
         _teach(policy, more=more)
-        yield policy
+    return policies
 
 
 def _exploration(policy: Policy, value: float) -> dict[str, float]:

@@ -25,6 +25,7 @@ def test_list_names_everything_registered(capsys: pytest.CaptureFixture[str]) ->
 EVERY_POLICY = [(policy, ["Consensus"]) for policy in POLICIES]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("policy", "tuners"), [*EVERY_POLICY, ("LinUCB", list(TUNERS))])
 def test_run_plays_every_policy_and_every_tuner(policy: str, tuners: list[str], tmp_path: Path) -> None:
     world = "Logistic" if POLICIES[policy](dim=3).rewards == (0.0, 1.0) else "Linear"
@@ -72,6 +73,7 @@ def test_fixed_takes_one_value_a_hyper_parameter(tmp_path: Path) -> None:
     assert main(["run", "--tuner", "Fixed", "--set", "alpha=0.5", "--out", str(tmp_path), *SMALL]) == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore:SGDTS plays")  # the horizon is tiny here
 @pytest.mark.parametrize("what", ["table1", "figure2", "figure3"])
 def test_reproduce_runs_every_experiment_of_the_paper(

@@ -17,7 +17,7 @@ import syndicated
 from syndicated import checks
 from syndicated.agent import Agent
 from syndicated.environments import ENVIRONMENTS, Environment, Linear, MovieLens, Round
-from syndicated.policies import POLICIES, SGDTS, ArmUCB, LinTS, LinUCB, Policy
+from syndicated.policies import POLICIES, SGDTS, ArmUCB, LinTS, LinUCB, NeuralTS, NeuralUCB, Policy
 from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
 from syndicated.streams import ARMS, NOISE, Stream
@@ -33,7 +33,11 @@ FOLDERS: dict[str, Mapping[str, Any]] = {
 }
 REGISTERED: list[type[Any]] = [cls for registry in FOLDERS.values() for cls in registry.values()]
 
-policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda c: c.__name__)
+# Networks are trained over and over: tracing that would take as long again, and their own tests cover them.
+untraced: dict[type[Policy], Any] = dict.fromkeys((NeuralTS, NeuralUCB), pytest.mark.no_cover)
+policies = pytest.mark.parametrize(
+    "policy", [pytest.param(p, marks=untraced.get(p, ()), id=name) for name, p in POLICIES.items()]
+)
 tuners = pytest.mark.parametrize("tuner", TUNERS.values(), ids=lambda c: c.__name__)
 # Every policy with a tuner that asks rivals, every tuner with a policy of one round and with one of epochs: a policy
 # never knows its tuner, so the product of all would say no more.
@@ -68,8 +72,8 @@ def _worlds() -> list[Any]:
     return worlds
 
 
-@policies
 @_named(checks.POLICY_CHECKS)
+@policies
 def test_policy(policy: type[Policy], check: Callable[[Any], None]) -> None:
     check(policy)
 
@@ -90,8 +94,9 @@ def _models_of_arms() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("policy", _models_of_arms())
+@pytest.mark.no_cover
 @_named(checks.POLICY_CHECKS + checks.ARM_POLICY_CHECKS)
+@pytest.mark.parametrize("policy", _models_of_arms())
 def test_policy_with_models_of_arms(policy: Callable[..., ArmPolicy], check: Callable[[Any], None]) -> None:
     check(policy)
 
@@ -504,6 +509,7 @@ def test_resume_equals_uninterrupted_to_the_bit(policy: type[Policy], tuner: typ
     assert agent.state() == resumed.state()
 
 
+@pytest.mark.no_cover
 @pairs
 def test_order_of_arms_does_not_matter(policy: type[Policy], tuner: type[Tuner]) -> None:
     agent, other = _agent(policy, tuner), _agent(policy, tuner)
@@ -515,6 +521,7 @@ def test_order_of_arms_does_not_matter(policy: type[Policy], tuner: type[Tuner])
         other.learn(two, _reward(t))
 
 
+@pytest.mark.no_cover
 @pairs
 def test_rewards_may_come_in_any_order(policy: type[Policy], tuner: type[Tuner]) -> None:
     agent = _agent(policy, tuner)
@@ -528,6 +535,7 @@ def test_rewards_may_come_in_any_order(policy: type[Policy], tuner: type[Tuner])
     assert all(np.isfinite(array.astype(float)).all() for array in arrays)
 
 
+@pytest.mark.no_cover
 @pairs
 def test_the_number_of_arms_may_change(policy: type[Policy], tuner: type[Tuner]) -> None:
     agent = _agent(policy, tuner)
@@ -537,6 +545,7 @@ def test_the_number_of_arms_may_change(policy: type[Policy], tuner: type[Tuner])
         agent.learn(decision, _reward(t))
 
 
+@pytest.mark.no_cover
 @pairs
 def test_warm_up_plays_uniformly_and_does_not_teach_the_tuner(policy: type[Policy], tuner: type[Tuner]) -> None:
     agent = _agent(policy, tuner, warmup=400)

@@ -14,6 +14,8 @@ from syndicated.types import Array
 ROUNDS, ARMS, SEEDS = 800, ("a", "b", "c", "d"), range(1, 6)
 Rewards = Callable[[Array, Array, np.random.Generator], Array]
 
+pytestmark = pytest.mark.no_cover  # many rounds: nothing new is covered
+
 
 def _world(seed: int) -> tuple[Array, Array, Array, np.random.Generator]:
     """Contexts, the mean of every arm in each, and noise."""

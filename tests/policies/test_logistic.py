@@ -116,6 +116,7 @@ def test_the_fit_is_the_least_loss_that_scipy_finds(ridge: Ridge, rewards: Calla
             np.testing.assert_allclose(theta, expected, rtol=0, atol=distance(penalty(ridge, lam)))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("rewards", [noisy, separable])
 def test_lam_is_the_inverse_of_scikit_learns_C(rewards: Callable[[Array], Array]) -> None:
     X = features()
@@ -125,6 +126,7 @@ def test_lam_is_the_inverse_of_scikit_learns_C(rewards: Callable[[Array], Array]
             np.testing.assert_allclose(theta, by_scikit_learn(X[:n], y[:n], 1 / lam), rtol=0, atol=distance(lam))
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("rewards", [noisy, separable])
 def test_lam_is_scikit_learns_C_in_the_papers_mode(rewards: Callable[[Array], Array]) -> None:
     X = features()

@@ -35,6 +35,7 @@ def close(found: Array, expected: Array) -> bool:
     return bool((abs(found - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / DRAWS) + 1e-12).all())
 
 
+@pytest.mark.no_cover
 def test_epsilon_greedy_plays_any_arm_with_probability_epsilon() -> None:
     policy, arms = taught(EpsilonGreedy(dim=3)), data(5)[0]
     best = int(policy.predict(arms, {"lam": 1.0}).argmax())
@@ -44,6 +45,7 @@ def test_epsilon_greedy_plays_any_arm_with_probability_epsilon() -> None:
     assert frequencies(policy, arms, {"epsilon": 0.0, "lam": 1.0})[best] == 1
 
 
+@pytest.mark.no_cover
 def test_squarecb_draws_by_the_inverse_of_the_gaps() -> None:
     policy, arms, alpha = taught(SquareCB(dim=3)), data(6)[0], 0.5
     means = policy.predict(arms, {"lam": 1.0})

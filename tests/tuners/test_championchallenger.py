@@ -51,6 +51,7 @@ def test_the_share_of_trials_falls_with_the_third_root() -> None:
     assert p.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.no_cover
 def test_a_better_challenger_becomes_champion_and_equal_ones_seldom_do() -> None:
     better = [history(1500, (0.2, 0.2, 0.9), seed)[0].champion for seed in range(5)]
     assert better == [2] * 5

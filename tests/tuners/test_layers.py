@@ -91,6 +91,7 @@ def test_a_layer_is_its_plain_loop(layer: str) -> None:
     assert tuner.probabilities()[0].argmax() == 0
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("layer", OTHERS)
 @pytest.mark.parametrize("check", TUNER_CHECKS, ids=lambda check: check.__name__)
 def test_the_checks_of_tuners_hold_with_every_layer(layer: str, check: Callable[[object], None]) -> None:

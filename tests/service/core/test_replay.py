@@ -50,6 +50,7 @@ def _request(name: str, rng: np.random.Generator) -> DecideRequest:
     return DecideRequest(arms=arms)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, seed: int) -> None:
     """Random requests of all kinds in concurrent batches, failing commits, restarts, and a clock that moves."""

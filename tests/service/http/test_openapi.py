@@ -91,6 +91,7 @@ def test_every_field_of_a_spec_is_in_the_documentation() -> None:
     assert [name for name in fields if f"| `{name}` |" not in page] == []
 
 
+@pytest.mark.no_cover
 @pytest.mark.filterwarnings("ignore")
 def test_schemathesis_finds_no_fault_inside(tmp_path: Path) -> None:
     """Requests made from the OpenAPI document, good and bad ones; every reply is as the document says."""
