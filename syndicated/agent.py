@@ -10,13 +10,14 @@ import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from syndicated import _files
 from syndicated._agent_state import decision_from_json, pack_agent, parts_in, tuner_spec_in, unpack_agent
+from syndicated._decision_history import DecisionHistory, draw_series
 from syndicated._html import html_table
 from syndicated._learner import Parameters
 from syndicated._player import Player
@@ -34,6 +35,9 @@ from syndicated.space import Space
 from syndicated.spec import build, complete, spec_of, text_of
 from syndicated.tuners import TUNERS, Consensus, Fixed, Tuner
 from syndicated.types import ArmId, Array, Choice, Decision, Ints, Params
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_SHOWN_ARMS = 20  # in notebooks
 ARM_POLICY, SPARSE_POLICY, ROW_POLICY = "ArmUCB", "DiagonalUCB", "LinUCB"  # the defaults: named arms, and rows
@@ -103,6 +107,7 @@ class Agent(Parameters):
         self.round = 0
         self.choice = Choice({})
         self._open: set[int] = set()
+        self._history = DecisionHistory()
 
     @classmethod
     def for_arms(
@@ -370,8 +375,10 @@ class Agent(Parameters):
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision of this agent, once, whenever it comes."""
         self._check_waits(decision)
-        self.player.learn(decision, check_number("a reward of this policy", reward, *self.policy.rewards))
+        checked = check_number("a reward of this policy", reward, *self.policy.rewards)
+        self.player.learn(decision, checked)
         self._open.remove(decision.round)
+        self._history.add(decision, checked, self.tuner)
 
     def learn_many(self, decisions: Sequence[Decision], rewards: Iterable[float]) -> None:
         """`learn` the rewards of these decisions one after the other; all or none."""
@@ -384,6 +391,17 @@ class Agent(Parameters):
         checked = [check_number("a reward of this policy", reward, *limits) for reward in values]
         self.player.learn_many(decisions, np.array(checked))
         self._open -= rounds
+        for decision, reward in zip(decisions, checked, strict=True):
+            self._history.add(decision, reward, self.tuner)
+
+    def plot(self) -> "Figure":
+        """A figure of what was learned since the agent was made or restored, over rounds.
+
+        It shows the arms' shares of the decisions, their mean reward with a 95 % band, and the probabilities of what
+        the tuner chooses from; where it has no choice, the hyper-parameters in use. What is kept for it is small
+        and no part of the state. Rounds of `replay` are not in it.
+        """
+        return draw_series(self._history.series(self.tuner))
 
     def _check_waits(self, decision: Decision, given: Container[int] = ()) -> None:
         """Refuse what is no decision of this agent, and one whose round had its reward or is given twice."""
@@ -426,7 +444,7 @@ class Agent(Parameters):
                 self._take_rows(np.zeros((1, policy.dim)))
         player = self._player_for(data)
         self.round, self.choice, self._open, self._reader = unpack_agent(player, data, self._reader)
-        self.player = player
+        self.player, self._history = player, DecisionHistory()
 
     def _player_for(self, data: bytes) -> Player:
         """The player whose state this is: mine, or one with the tuner that was the default before."""

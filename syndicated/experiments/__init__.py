@@ -4,10 +4,10 @@ The paper's own are in `syndicated.experiments.paper`, the standing comparison o
 `syndicated.experiments.scoreboard`.
 """
 
-from syndicated.experiments._decisions import DecisionSeries, decision_series, draw_decisions
+from syndicated._figures import shades
 from syndicated.experiments._executors import dask, processes
 from syndicated.experiments._experiment import Experiment, Task
-from syndicated.experiments._plots import Area, areas, draw_grid, draw_regret, save_figure, shades
+from syndicated.experiments._plots import Area, areas, draw_grid, draw_regret, save_figure
 from syndicated.experiments._results import Result, SummaryRow, collect, evidence_text, not_apart, summary, write_table
 from syndicated.experiments._run import Curve, Executor, Run, run, run_experiments, run_task, serial, simulate
 from syndicated.experiments._tables import print_published, print_results
@@ -15,7 +15,6 @@ from syndicated.experiments._tables import print_published, print_results
 __all__ = [
     "Area",
     "Curve",
-    "DecisionSeries",
     "Executor",
     "Experiment",
     "Result",
@@ -25,8 +24,6 @@ __all__ = [
     "areas",
     "collect",
     "dask",
-    "decision_series",
-    "draw_decisions",
     "draw_grid",
     "draw_regret",
     "evidence_text",

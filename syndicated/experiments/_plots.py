@@ -2,15 +2,14 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syndicated._extras import extra
+from syndicated._figures import FIGURE_STYLE, empty_figure, shades, styled
 from syndicated._series import evenly_spaced, marginals
 from syndicated.experiments._results import Result
 from syndicated.spec import build
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIGURE_STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "svg.hashsalt": "syndicated",
-}
 # Okabe and Ito's colours, which colour-blind readers can tell apart, and a dash for the product ("Combined") methods.
 # A method has its own colour, so that it looks the same in every figure.
 METHOD_COLOURS = {
@@ -45,8 +36,6 @@ METHOD_COLOURS = {
 }
 OTHER_COLOURS = ["#56B4E9", "#009E73", "#999999", "#F0E442"]
 PART_COLOURS = {"warm-up": "#999999", "tuning": "#E69F00", "learning": "#56B4E9"}
-# Candidates have an order, so their colours have one: from dark to light, told apart by lightness alone.
-SHADE_COLOURS = ["#30123b", "#3b528b", "#21918c", "#5ec962", "#fde725"]
 GREEK_LETTERS = {"alpha": "α", "lam": "λ", "eta0": "η₀", "alpha1": "α⁽¹⁾", "alpha2": "α⁽²⁾"}
 MAX_AREA_ROUNDS = 60
 # Inlined figures: text stays text, in the reader's own font.
@@ -104,30 +93,6 @@ def areas(result: Result, tuner: str) -> list[Area]:
         for axis, trace in zip(axes, result.traces[tuner], strict=True)
         for each in marginals(axis, np.asarray(trace)[kept])
     ]
-
-
-@contextmanager
-def styled(style: dict[Any, Any] = FIGURE_STYLE) -> Iterator[None]:
-    """Draw in this style. Every figure begins here, so here Matplotlib is loaded."""
-    with extra("experiments", "a figure"):
-        import matplotlib as mpl
-    with mpl.rc_context(style):
-        yield
-
-
-def empty_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
-    """A figure of this size in inches, without a window."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout=layout)
-
-
-def shades(n: int) -> list[str]:
-    """n colours from dark to light."""
-    from matplotlib import colors
-
-    map_ = colors.LinearSegmentedColormap.from_list("shades", SHADE_COLOURS)
-    return [colors.to_hex(map_(place)) for place in np.linspace(0, 1, n)]
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,14 @@ class Result:
             library,
         )
 
+    def __repr__(self) -> str:
+        means = ", ".join(f"{label} {self.final(label).mean():.4g}" for label in self.curves)
+        rounds, repeats = f"{int(self.rounds[-1]):,}", self.experiment.repeats
+        return f"<Result of {self.experiment.name}, {rounds} rounds, {repeats} repeats; mean regret: {means}>"
+
     def _repr_html_(self) -> str:
         """The table of tuners, the least mean regret first, for notebooks."""
-        head = ("tuner", "mean regret", "standard error", "more than the best", "95 % from", "to")
+        head = ("tuner", "mean regret", "standard error", "more than the best", "95 % interval")
         rows = summary(self)
         cells = [
             (

@@ -1,14 +1,16 @@
-"""What notebooks show: tables in HTML, data frames, and the figure of an agent's decisions."""
+"""What notebooks show: tables in HTML, data frames, and figures."""
 
-from pathlib import Path
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from syndicated import Agent, InputError, LinUCB, Space, Theory
+from syndicated import Agent, Decision, InputError, LinUCB, Space, Syndicated, Theory
+from syndicated._decision_history import MAX_WINDOWS
 from syndicated.evaluate import evaluate, log_from_frame
-from syndicated.experiments import Experiment, Result, collect, decision_series, draw_decisions, run_experiments
+from syndicated.experiments import Experiment, Result, collect, draw_regret, run_experiments
 from syndicated.experiments.scoreboard import gather
 
 
@@ -44,6 +46,10 @@ def test_results_are_tables_and_data_frames(result: tuple[Result, Any]) -> None:
     assert len(frame) == 2 * 2 * len(found.rounds)
     shown = found._repr_html_()
     assert "<td>Theory</td>" in shown
+    head, *rows = re.findall(r"<tr>.*?</tr>", shown)
+    assert {head.count("<th>")} == {row.count("<td>") for row in rows}
+    mean = f"Theory {found.final('Theory').mean():.4g}"
+    assert repr(found).startswith(f"<Result of small, 30 rounds, 2 repeats; mean regret: {mean}, Consensus ")
     assert "settle nothing" in shown
     world = gather("group", run).to_frame("pandas")
     assert sorted(world["regret"]) == pytest.approx(sorted([*found.final("Theory"), *found.final("Consensus")]))
@@ -60,32 +66,69 @@ def test_evaluations_are_tables_and_data_frames() -> None:
     assert "fewer than 100" in found._repr_html_()
 
 
-def _played(rounds: int, arms: int) -> tuple[Agent, list[Any], list[float]]:
-    agent, rng, decisions, rewards = Agent(LinUCB(dim=arms)), np.random.default_rng(1), [], []
+def _play(agent: Agent, rounds: int, arms: int) -> tuple[list[Decision], list[float]]:
+    rng, decisions, rewards = np.random.default_rng(1), [], []
     for _ in range(rounds):
         decisions.append(agent.decide(np.eye(arms)))
         rewards.append(float(rng.random() < 0.5))
         agent.learn(decisions[-1], rewards[-1])
-    return agent, decisions, rewards
+    return decisions, rewards
 
 
-def test_decisions_are_cut_into_windows(tmp_path: Path) -> None:
-    _, decisions, rewards = _played(100, 9)
-    series = decision_series(decisions, rewards)
-    assert (len(series.rounds), series.rounds[-1], series.rounds[0]) == (40, 100, 3)
-    assert series.rewards[0] == pytest.approx(np.mean(rewards[:3]))
+def _titles(agent: Agent) -> Sequence[str]:
+    return [axes.get_title(loc="left") for axes in agent.plot().axes]
+
+
+@pytest.mark.parametrize("rounds", [MAX_WINDOWS, 3 * MAX_WINDOWS + 1])
+def test_what_was_learned_is_cut_into_windows(rounds: int) -> None:
+    agent = Agent(LinUCB(dim=9))
+    decisions, rewards = _play(agent, rounds, 9)
+    series, length = agent._history.series(agent.tuner), 1 if rounds == MAX_WINDOWS else 4
+    starts = range(0, rounds, length)
+    assert series.rounds.tolist() == [start + length for start in starts]
+    assert series.rewards.tolist() == pytest.approx([np.mean(rewards[k : k + length]) for k in starts])
+    errors = [np.std(rewards[k : k + length]) / np.sqrt(len(rewards[k : k + length])) for k in starts]
+    assert series.errors.tolist() == pytest.approx(errors)
+    assert series.params["alpha"].tolist() == [decisions[k].params["alpha"] for k in starts]
     assert (list(series.shares)[-1], len(series.shares)) == ("others", 7)
-    assert sum(series.shares.values()).tolist() == pytest.approx([1.0] * 40)  # type: ignore[union-attr]
-    assert series.params["alpha"][0] == pytest.approx(np.mean([each.params["alpha"] for each in decisions[:3]]))
-    figure = draw_decisions(decisions, rewards)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "share of decisions",
-        "mean reward",
-        "hyper-parameters in use",
-    ]
+    assert sum(series.shares.values()).tolist() == pytest.approx([1.0] * len(starts))  # type: ignore[union-attr]
+    most = next(iter(series.shares))
+    played = [np.mean([str(d.arm) == most for d in decisions[k : k + length]]) for k in starts]
+    assert series.shares[most].tolist() == pytest.approx(played)
 
 
-def test_decisions_need_their_rewards() -> None:
-    _, decisions, rewards = _played(3, 2)
-    with pytest.raises(InputError, match="each with its reward; got 3 and 2 rewards"):
-        decision_series(decisions, rewards[:2])
+def test_an_agent_plots_arms_rewards_and_exploration() -> None:
+    agent = Agent(LinUCB(dim=2))
+    with pytest.raises(InputError, match="there must be rewards to plot"):
+        agent.plot()
+    _play(agent, 20, 2)
+    assert _titles(agent) == ["share of decisions", "mean reward", "hyper-parameters in use"]
+    agent.restore(agent.state())
+    with pytest.raises(InputError, match="since the agent was made or restored; got none"):
+        agent.plot()
+
+
+def test_an_agent_plots_the_probabilities_of_what_its_tuner_chooses_from() -> None:
+    agent = Agent(LinUCB(dim=2), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0, 10.0]), horizon=50))
+    decisions = agent.decide_many([np.eye(2)] * 30)
+    agent.learn_many(decisions, np.ones(30))
+    assert _titles(agent)[2:] == ["probability of alpha", "probability of lam"]
+    alpha, lam = agent._history.series(agent.tuner).candidates
+    assert (alpha.p.shape, lam.p.shape) == ((30, 2), (30, 3))
+    assert lam.p.sum(axis=1).tolist() == pytest.approx([1.0] * 30)
+
+
+def test_of_very_many_arms_the_first_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syndicated._decision_history.MAX_ARMS", 2)
+    agent = Agent()
+    for arm in ("a", "b", "c", "a"):
+        agent.learn(agent.decide(arms=[arm]), 1.0)
+    shares = {name: share.tolist() for name, share in agent._history.series(agent.tuner).shares.items()}
+    assert shares == {"a": [1, 0, 0, 1], "b": [0, 1, 0, 0], "others": [0, 0, 1, 0]}
+
+
+def test_figures_show_themselves(result: tuple[Result, Any]) -> None:
+    agent = Agent(LinUCB(dim=2))
+    _play(agent, 5, 2)
+    for figure in (agent.plot(), draw_regret([result[0]])):
+        assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]

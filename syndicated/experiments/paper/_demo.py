@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from syndicated._figures import empty_figure, styled
 from syndicated.agent import default_tuner
 from syndicated.experiments._experiment import Experiment
-from syndicated.experiments._plots import METHOD_COLOURS, colour_of, empty_figure, regret_lines, styled
+from syndicated.experiments._plots import METHOD_COLOURS, colour_of, regret_lines
 from syndicated.experiments._results import Result, not_apart, summary
 from syndicated.experiments.paper._experiments import FIGURE2
 from syndicated.policies import LinUCB

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from syndicated._extras import extra
+from syndicated._figures import shades
 from syndicated._files import write
 from syndicated._formatting import signed_number
 from syndicated._security_headers import REPORT_POLICY
@@ -185,7 +186,7 @@ def area_keys(areas: Mapping[str, Sequence[plots.Area]]) -> dict[str, list[tuple
     """The values of every hyper-parameter with their colours."""
     values = {area.hyper: area.values for own in areas.values() for area in own}
     return {
-        plots.GREEK_LETTERS.get(hyper, hyper): list(zip(own, plots.shades(len(own)), strict=True))
+        plots.GREEK_LETTERS.get(hyper, hyper): list(zip(own, shades(len(own)), strict=True))
         for hyper, own in values.items()
     }
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from syndicated._figures import FIGURE_STYLE, empty_figure, styled
 from syndicated._formatting import ratio_number
-from syndicated.experiments._plots import FIGURE_STYLE, METHOD_COLOURS, OTHER_COLOURS, empty_figure, styled
+from syndicated.experiments._plots import METHOD_COLOURS, OTHER_COLOURS
 from syndicated.experiments.scoreboard._ratios import Ratio, World, overall
 from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BEST_FIXED, OUR_TUNER, RIVAL_TUNER
 from syndicated.tuners import TUNERS

@@ -1,0 +1,146 @@
+"""What an agent did over time: which arms it played, what they paid, and how it explored. Bounded, and never saved."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from syndicated._figures import empty_figure, shades, styled
+from syndicated._series import Marginal, marginals
+from syndicated.errors import InputError
+from syndicated.tuners import Tuner
+from syndicated.types import ArmId, Array, Decision, Params
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_WINDOWS = 50  # of rounds; where there would be more, every two become one
+MAX_ARMS = 200  # that are counted, the first ones
+MAX_LINES = 6  # of arms; the others are drawn together
+OTHERS = "others"
+
+
+@dataclass(eq=False)
+class Window:
+    """The rewards of some consecutive rounds, and what the tuner thought when the first of them came."""
+
+    params: Params
+    probabilities: Sequence[Array]
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    arms: Counter[ArmId] = field(default_factory=Counter)
+
+    def absorb(self, later: "Window") -> None:
+        self.count += later.count
+        self.total += later.total
+        self.squares += later.squares
+        self.arms += later.arms
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionSeries:
+    """Windows of rounds: their last rounds, arms' shares, mean rewards with standard errors, hyper-parameters in use,
+    and the probabilities of the values of those that the tuner has a choice in."""
+
+    rounds: Array
+    shares: dict[str, Array]
+    rewards: Array
+    errors: Array
+    params: dict[str, Array]
+    candidates: list[Marginal]
+
+
+class DecisionHistory:
+    """Rewards by windows of rounds, which become longer as there are more."""
+
+    def __init__(self) -> None:
+        self.windows: dict[int, Window] = {}
+        self._length = 1
+        self._arms: set[ArmId] = set()
+
+    def add(self, decision: Decision, reward: float, tuner: Tuner) -> None:
+        while decision.round >= MAX_WINDOWS * self._length:
+            self._merge()
+        number, arm = decision.round // self._length, decision.arm
+        window = self.windows.get(number)
+        if window is None:
+            window = self.windows[number] = Window(decision.params, tuner.probabilities())
+        window.count += 1
+        window.total += reward
+        window.squares += reward * reward
+        if arm in self._arms or len(self._arms) < MAX_ARMS:
+            self._arms.add(arm)
+            window.arms[arm] += 1
+
+    def _merge(self) -> None:
+        self._length *= 2
+        before, self.windows = self.windows, {}
+        for number, window in sorted(before.items()):
+            first = self.windows.setdefault(number // 2, window)
+            if first is not window:
+                first.absorb(window)
+
+    def series(self, tuner: Tuner) -> DecisionSeries:
+        if not self.windows:
+            raise InputError("there must be rewards to plot, learned since the agent was made or restored; got none")
+        numbers, windows = zip(*sorted(self.windows.items()), strict=True)
+        counts = np.array([window.count for window in windows], dtype=np.float64)
+        means = np.array([window.total for window in windows]) / counts
+        spread = np.array([window.squares for window in windows]) / counts - means**2
+        return DecisionSeries(
+            rounds=(np.array(numbers, dtype=np.float64) + 1) * self._length,
+            shares=_shares(windows, counts),
+            rewards=means,
+            errors=np.sqrt(np.maximum(spread, 0.0) / counts),
+            params={
+                name: np.array([window.params.get(name, np.nan) for window in windows]) for name in windows[-1].params
+            },
+            candidates=_candidates(windows, tuner),
+        )
+
+
+def _shares(windows: Sequence[Window], counts: Array) -> dict[str, Array]:
+    """The arms that were played most, and the others together."""
+    played = sum((window.arms for window in windows), Counter[ArmId]())
+    most = [arm for arm, _ in played.most_common(MAX_LINES)]
+    shares = {str(arm): np.array([window.arms[arm] for window in windows]) / counts for arm in most}
+    others = 1.0 - sum(shares.values(), np.zeros(len(windows)))
+    return shares | ({OTHERS: others} if others.max() > 1e-9 else {})
+
+
+def _candidates(windows: Sequence[Window], tuner: Tuner) -> list[Marginal]:
+    by_axis = zip(tuner.axes(), zip(*(window.probabilities for window in windows), strict=True), strict=True)
+    return [each for axis, p in by_axis for each in marginals(axis, np.array(p))]
+
+
+def draw_series(series: DecisionSeries) -> "Figure":
+    """Panels over rounds: arms' shares, the mean reward with its 95 % band, and a panel for each choice of the tuner;
+    where it has none, the hyper-parameters in use."""
+    with styled():
+        count = 2 + max(1, len(series.candidates))
+        figure = empty_figure(7, 2 * count)
+        top, middle, *rest = figure.subplots(count, 1, sharex=True)
+        for name, share in series.shares.items():
+            top.plot(series.rounds, share, label=name)
+        top.set_title("share of decisions", loc="left")
+        band = 1.96 * series.errors
+        middle.fill_between(series.rounds, series.rewards - band, series.rewards + band, alpha=0.25, linewidth=0)
+        middle.plot(series.rounds, series.rewards)
+        middle.set_title("mean reward", loc="left")
+        for panel, each in zip(rest, series.candidates, strict=False):
+            labels = [f"{value:g}" for value in each.values]
+            panel.stackplot(series.rounds, each.p.T, colors=shades(len(labels)), labels=labels)
+            panel.set_title(f"probability of {each.name}", loc="left")
+        if not series.candidates:
+            changing = {name: values for name, values in series.params.items() if np.nanmax(values) > np.nanmin(values)}
+            for name, values in (changing or series.params).items():
+                rest[0].plot(series.rounds, values, label=name)
+            rest[0].set_title("hyper-parameters in use", loc="left")
+        for panel in (top, *rest):
+            if panel.get_legend_handles_labels()[0]:
+                panel.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, reverse=panel is not top)
+        rest[-1].set_xlabel("round")
+    return figure
