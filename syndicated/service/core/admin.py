@@ -12,12 +12,13 @@ import msgspec
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError
-from syndicated.service.core import log_lines
 from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import EPOCH_FIELDS, Bandit, build_parts
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.export import Export
 from syndicated.service.core.group_commit import GroupCommit, T
+from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
+from syndicated.service.core.log_lines import Imported, LogLine
 from syndicated.service.core.messages import (
     Arm,
     ArmNumbers,
@@ -243,18 +244,22 @@ class Admin:
         bandit, upto = await self._submit(lambda batch: (batch.state.bandit(name), batch.state.seq))
         return Export(self._group_commit, bandit, after, upto, limit)
 
-    def import_log(
-        self, actor: str, name: str, lines: Sequence[log_lines.LogLine]
-    ) -> "asyncio.Future[log_lines.Imported]":
+    async def import_log(self, actor: str, name: str, lines: Sequence[LogLine]) -> Imported:
         """Import the lines of another bandit's log, of the same spec, into one that has decided nothing."""
 
-        def run(batch: Batch) -> log_lines.Imported:
+        def begin(batch: Batch) -> tuple[bytes, float]:
             bandit = batch.state.bandit(name)
-            counts = log_lines.import_lines(batch, bandit, lines)
-            batch.add(SERVICE_ID, "import", {"actor": actor, "bandit": bandit.id, "count": counts.imported})
-            return counts
+            check_empty(batch, bandit)
+            return bandit.snapshot(), batch.now
 
-        return self._submit(run)
+        log_import = await asyncio.to_thread(LogImport, actor, *await self._submit(begin), lines)
+        if log_import.has_pieces:
+            await self._submit(log_import.announce)
+            if self._group_commit.store.shared:
+                await asyncio.sleep(PAUSE_SECONDS)
+        while not await self._submit(log_import.append):
+            pass
+        return log_import.counts
 
 
 def _scrub(store: Store) -> None:

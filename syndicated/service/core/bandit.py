@@ -68,6 +68,7 @@ class Bandit:
         self.id, self.name, self.retired = id_, name, False
         self.version = self.closed = epoch
         self.lates = 0
+        self.importing = False  # whether pieces of an imported log are still to come
         self.past: list[PastEpoch] = []
         self.loads: list[Load] = []
         self.latest = 0  # decision that was folded in this process
@@ -296,6 +297,7 @@ class Bandit:
             "learned": self.version,
             "closed": self.closed,
             "lates": self.lates,
+            "importing": self.importing,
             "history": self.history.head(),
             "past": msgspec.to_builtins(self.past),
             "loads": msgspec.to_builtins(self.loads),
@@ -311,6 +313,7 @@ class Bandit:
         bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
         bandit.retired, bandit.version = head["retired"], head["learned"]
         bandit.closed, bandit.lates = head["closed"], head["lates"]
+        bandit.importing = head.get("importing", False)
         bandit.past = msgspec.convert(head.get("past", []), list[PastEpoch])
         bandit.loads = msgspec.convert(head.get("loads", []), list[Load])
         arms = msgspec.convert(head["arms"], list[Arm])

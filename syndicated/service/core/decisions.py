@@ -92,6 +92,7 @@ class Decisions:
                 return self._reply(before.seq, record.decided, repeated=True)
         if bandit.retired:
             raise Problem(409, "retired", f"the bandit {name} is retired and decides no more")
+        _check_imported(bandit)
         if arms is None or not arms.is_valid_for(bandit.registered):
             if arms is not None and not arms.uses_registered:  # its JSON is gone, see `decide`
                 raise Problem(409, "conflict", "the bandit got other features while this request waited")
@@ -133,6 +134,7 @@ class Decisions:
     def _reward(self, name: str, request: RewardRequest, seq: int, batch: Batch) -> RewardReply:
         assert request.decision_id is not None
         bandit, record = _find(batch, name, seq)
+        _check_imported(bandit)
         value = bandit.check_reward(request.reward)
         spec, decided = bandit.spec, record.decided
         keyed = None if request.event_id is None else batch.keyed(bandit.id, request.event_id)
@@ -166,6 +168,7 @@ class Decisions:
 
     def _activate(self, name: str, decision_id: str, seq: int, batch: Batch) -> RewardReply:
         bandit, record = _find(batch, name, seq)
+        _check_imported(bandit)
         if not record.decided.deferred or record.activated:
             self.counts["repeated"] += 1
             return RewardReply(decision_id=decision_id, outcome="repeated")
@@ -190,6 +193,13 @@ def _find(batch: Batch, name: str, seq: int) -> tuple[Bandit, Record]:
     if record is None or batch.state.bandits[record.event.bandit].name != name:
         raise Problem(404, "unknown-decision", "this bandit has no decision with this id")
     return batch.state.bandits[record.event.bandit], record
+
+
+def _check_imported(bandit: Bandit) -> None:
+    """Refuse a bandit of whose log a part is still to come: a reward might come twice."""
+    if bandit.importing:
+        then = "if its import has ended early, retire it and import into a new one"
+        raise Problem(409, "conflict", f"the log of {bandit.name} is being imported; {then}")
 
 
 def _is_learned(bandit: Bandit, decided: Decided) -> bool:

@@ -13,9 +13,7 @@ from syndicated._sparse import check_rows
 from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.batch import Batch
 from syndicated.service.core.messages import Outcome, RankedArm, Text
-from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import (
     ChoiceRecord,
     Decided,
@@ -164,25 +162,7 @@ def parse(data: bytes) -> list[LogLine]:
     return lines
 
 
-def import_lines(batch: Batch, bandit: Bandit, lines: Sequence[LogLine]) -> Imported:
-    """Append the events of another bandit's log, of the same spec, to one that has decided nothing.
-
-    The decisions of the log's last epoch become decisions of this bandit's epoch, so that its model becomes the other
-    one's, to the bit. Events whose decision is not in the log, or was erased, are left out.
-    """
-    if batch.turn(bandit).made or batch.store.recent(bandit.id, ["decide"], 1):
-        raise Problem(
-            409, "not-empty", f"a log can be imported only into a bandit without decisions; {bandit.name} has some"
-        )
-    records = _Importer(bandit, batch.next_number, batch.now).read(lines)
-    for event, decided in records:
-        batch.append(event)
-        if event.kind == "decide":
-            batch.remember(Record(event, decided))
-    return Imported(imported=len(records), left_out=len(lines) - len(records))
-
-
-class _Importer:
+class Importer:
     """Makes events of a bandit out of lines, and folds them into a copy of it first, to see whether they fit."""
 
     def __init__(self, bandit: Bandit, next_number: Callable[[], int], now: float) -> None:

@@ -3,7 +3,7 @@
     Choice (library)  ── from_choice ─►  ChoiceRecord  ── to_choice ─►  Choice
     Proposal (library) ── Bandit.propose ─►  Decided  ── encode ─►  Event.body  ── decode_decided ─►  Decided
     Decided  ── to_decision ─►  Decision (library: what a reward is learned with)
-    Event, Decided  ── log_lines.to_line ─►  LogLine  ── log_lines.import_lines ─►  Event, Decided
+    Event, Decided  ── log_lines.to_line ─►  LogLine  ── log_lines.Importer ─►  Event, Decided
     Key  ── admin ─►  KeyReply (messages: with the secret, once)
 
 Structs of the log are msgpack arrays or maps without their defaults. Their fields, their order and their defaults are

@@ -23,7 +23,20 @@ log = logging.getLogger("syndicated")
 SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
 MAX_RECORD_BYTES = 64 * 2**20  # of the decisions kept in memory, the latest; others are looked up in the journal
 REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
-AUDIT_KINDS = ("create", "configure", "retire", "arms", "drop", "load", "key", "revoke", "erase", "prune", "import")
+AUDIT_KINDS = (
+    "create",
+    "configure",
+    "retire",
+    "arms",
+    "drop",
+    "load",
+    "key",
+    "revoke",
+    "erase",
+    "prune",
+    "importing",
+    "import",
+)
 
 
 class State:
@@ -196,6 +209,8 @@ class State:
                 bandit.drop_arm(body["arm"])
             elif event.kind == "load":
                 bandit.load(body["model"], event)
+            elif event.kind in ("importing", "import"):
+                bandit.importing = event.kind == "importing"
 
     def _add(self, bandit: Bandit) -> None:
         """A name belongs to the latest bandit that has it: those before are retired."""

@@ -52,7 +52,7 @@ class Windows:
             yield partial(self._close, ids=closing[start : start + MAX_BANDITS])
         for bandit in bandits:
             retention = bandit.spec.retention
-            if retention is None:
+            if retention is None or bandit.importing:
                 self._pruning.pop(bandit.id, None)
             else:
                 last = self._pruned.get(bandit.id, -math.inf)
@@ -61,7 +61,7 @@ class Windows:
 
     def _may_close(self, bandit: Bandit, now: float) -> bool:
         """Whether a window may have passed, by what is in memory: bandits of which nothing is due cost nothing."""
-        if bandit.spec.window is None:
+        if bandit.spec.window is None or bandit.importing:
             self._backlog.discard(bandit.id)
             return False
         looked = self._looked.get(bandit.id)
@@ -76,7 +76,7 @@ class Windows:
         """Close the windows of bandits that have passed."""
         for id_ in ids:
             bandit = batch.state.bandits[id_]
-            if bandit.spec.window is not None:
+            if bandit.spec.window is not None and not bandit.importing:
                 self._close_one(batch, bandit, bandit.spec.window)
 
     def _close_one(self, batch: Batch, bandit: Bandit, window: float) -> None:
@@ -111,7 +111,8 @@ class Windows:
     def _prune(self, batch: Batch, id_: int) -> None:
         """Drop some of what is older than the bandit's retention and in a snapshot."""
         upto = self._pruning.get(id_) or max((saved.seq for saved in batch.store.snapshots(id_)), default=0)
-        before = batch.now - (batch.state.bandits[id_].spec.retention or math.inf)
+        bandit = batch.state.bandits[id_]
+        before = -math.inf if bandit.importing else batch.now - (bandit.spec.retention or math.inf)
         count = batch.store.prune(id_, before, upto, PRUNE_EVENTS)
         batch.on_commit.append(partial(self._dropped, id_, upto, count == PRUNE_EVENTS, batch.now))
         if count:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from support.core_service import Harness, PlayCore, exported, refused
 
+from syndicated.errors import InputError
 from syndicated.service.core.log_lines import LogLine, parse, to_line
 from syndicated.service.core.messages import Arm
 from syndicated.service.core.records import decode_decided
@@ -70,7 +71,7 @@ def test_lines_that_do_not_fit_are_refused(play_core: PlayCore, change: dict[str
         await core.create("new", **SPEC)
         await _learn(core)
         first, *rest = await _log(core)
-        with refused(422, "invalid", message):
+        with pytest.raises(InputError, match=message):
             await core.service.admin.import_log("", "new", [msgspec.structs.replace(first, **change), *rest])
 
     play_core(test)

@@ -1,0 +1,85 @@
+"""An import of a log: its lines are checked first, on another thread, and then appended in pieces between batches.
+
+So nobody waits for more than one piece. A log of several pieces is announced by an event of its own. Until its last
+piece the bandit neither decides nor takes rewards, here and in other processes, and its windows stay open.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import count
+
+from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.batch import Batch
+from syndicated.service.core.log_lines import Imported, Importer, LogLine
+from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import Decided, Record
+from syndicated.service.core.state import SERVICE_ID
+from syndicated.store import Event
+
+PIECE_EVENTS = 200
+PAUSE_SECONDS = 0.5  # after which other processes know that an import has begun
+
+
+class LogImport:
+    """The events that a bandit gets from the lines of another one's log, of the same spec.
+
+    The decisions of the log's last epoch become decisions of this bandit's epoch, so that its model becomes the other
+    one's, to the bit. Events whose decision is not in the log, or was erased, are left out.
+    """
+
+    def __init__(self, actor: str, snapshot: bytes, now: float, lines: Sequence[LogLine]) -> None:
+        """Check the lines; the snapshot is of the bandit."""
+        bandit = Bandit.from_snapshot(snapshot)
+        self._about = {"actor": actor, "bandit": bandit.id}
+        self._id, self._epoch = bandit.id, bandit.epoch
+        self._records = Importer(bandit, count(1).__next__, now).read(lines)
+        self._numbers: dict[int, int] = {}  # in the journal, of the events that were appended
+        self.counts = Imported(imported=len(self._records), left_out=len(lines) - len(self._records))
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether there is more than one."""
+        return len(self._records) > PIECE_EVENTS
+
+    def announce(self, batch: Batch) -> None:
+        """Say that the pieces of an import follow."""
+        check_empty(batch, self._bandit(batch))
+        batch.add(SERVICE_ID, "importing", self._about)
+
+    def append(self, batch: Batch) -> bool:
+        """Append the next piece; whether it was the last one."""
+        bandit, done = self._bandit(batch), len(self._numbers)
+        if not self.has_pieces:
+            check_empty(batch, bandit)
+        piece = self._records[done : done + PIECE_EVENTS]
+        self._append(batch, piece)
+        last = done + len(piece) == len(self._records)
+        if last:
+            batch.add(SERVICE_ID, "import", {**self._about, "count": len(self._records)})
+        return last
+
+    def _append(self, batch: Batch, piece: Sequence[tuple[Event, Decided | None]]) -> None:
+        refs = {event.ref for event, _ in piece if event.ref is not None}
+        batch.fetch([self._numbers[ref] for ref in refs if ref in self._numbers], ())
+        numbers = {event.seq: batch.next_number() for event, _ in piece}
+        for event, decided in piece:
+            ref = None if event.ref is None else numbers.get(event.ref) or self._numbers[event.ref]
+            own = event._replace(seq=numbers[event.seq], ref=ref)
+            batch.append(own)
+            if own.kind == "decide":
+                batch.remember(Record(own, decided))
+        batch.on_commit.append(partial(self._numbers.update, numbers))
+
+    def _bandit(self, batch: Batch) -> Bandit:
+        bandit = batch.state.bandits[self._id]
+        if bandit.epoch != self._epoch or bandit.retired:
+            raise Problem(409, "conflict", "the bandit got another model, or was retired, while its log was imported")
+        return bandit
+
+
+def check_empty(batch: Batch, bandit: Bandit) -> None:
+    """Refuse a bandit that has decided something."""
+    if bandit.importing or batch.turn(bandit).made or batch.store.recent(bandit.id, ["decide"], 1):
+        raise Problem(
+            409, "not-empty", f"a log can be imported only into a bandit without decisions; {bandit.name} has some"
+        )
