@@ -46,7 +46,7 @@ def on_read(app: Any, page: str, source: list[str]) -> None:
 
 def on_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Formulas are indented blocks in docstrings: they become literal blocks. |x| is an absolute value."""
-    lines[:] = [re.sub(r"(?<![\w`])\|(?=\w+\|)", r"\\|", line) for line in lines]
+    lines[:] = [re.sub(r"(?<![\w`])\|(?=\w[^|]*\|)", r"\\|", line) for line in lines]
     for number in range(len(lines) - 1, 1, -1):
         before = next((line for line in reversed(lines[:number]) if line.strip()), "")
         starts = re.match(r"\s+\S", lines[number]) and not lines[number - 1].strip()

@@ -28,7 +28,7 @@ settings.load_profile("steady")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first, so that no process is left with one of them when the others are done."""
-    items.sort(key=lambda item: "test_service_faults" not in item.nodeid)
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/service/test_"))
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -18,9 +18,9 @@ from syndicated.datasets.movielens import cache
 from syndicated.errors import DataError, InputError
 
 NOTICE = """\
-The Open Bandit Dataset belongs to ZOZO, Inc., and is under the licence CC BY 4.0. Cite Y. Saito, S. Aihara, M.
-Matsutani and Y. Narita, "Open Bandit Dataset and Pipeline: Towards Realistic and Reproducible Off-Policy Evaluation",
-NeurIPS Datasets and Benchmarks, 2021."""
+The Open Bandit Dataset belongs to ZOZO, Inc. The description that comes with it names no licence: ask the publisher
+before you pass it on. Cite Y. Saito, S. Aihara, M. Matsutani and Y. Narita, "Open Bandit Dataset and Pipeline: Towards
+Realistic and Reproducible Off-Policy Evaluation", NeurIPS Datasets and Benchmarks, 2021."""
 PACKAGE = "obp==0.4.1"
 PRIORS = "obp/policy/conf/prior_bts.yaml"
 SHA256 = {

@@ -122,7 +122,7 @@ MISTAKES = [
         ["run", "--tuner", "Magic"],
         f"no 'Magic' is registered; there are {', '.join(TUNERS)}",
     ),
-    (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Linear, Logistic, MovieLens"),
+    (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Linear, "),
     (["run", "--set", "alpha"], "--set takes NAME=VALUE"),
     (["run", "--set", "planet.x=1"], "--set takes NAME=VALUE"),
     (
