@@ -56,8 +56,9 @@ def _worlds() -> list[Any]:
     """Every environment at a small size, with each of its switches turned, each of its models, and other rewards."""
     worlds = []
     for name, world in ENVIRONMENTS.items():
-        small = {"arms": 50} if world is MovieLens else {"dim": 3, "arms": 4}
         parameters = inspect.signature(world).parameters
+        sizes = {"arms": 50} if world is MovieLens else {"dim": 3, "arms": 4}
+        small = {size: value for size, value in sizes.items() if size in parameters}
         flags = [n for n, p in parameters.items() if isinstance(p.default, bool)]
         switches = [n for n in flags if n != "one_hot"]  # which needs as many arms as features
         settings: list[dict[str, Any]] = [{}, *({switch: not getattr(world(**small), switch)} for switch in switches)]
