@@ -8,20 +8,25 @@ compiled loops and in six lines of NumPy; in blocks, the sides in turn, processo
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
 from floor import Floor, Rounds
 from measure import Side, interleave
+from pairs import ARMS, DIM, pair_table
 
-from syndicated import Agent, LinUCB
+from syndicated import Agent, LinUCB, Space, Syndicated
 from syndicated._files import write
 from syndicated.datasets.movielens import cache
 from syndicated.experiments._formatting import table, versions
-from syndicated.experiments.bakeoff._peers import Peers, install_peers, play_peer
-from syndicated.types import Array
+from syndicated.experiments.bakeoff._peers import Peers, _worker, end_worker, install_peers, play_peer
+from syndicated.experiments.bakeoff.peer_worker import peak_memory
+from syndicated.types import Array, Ints
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +39,8 @@ GROWTH = {
     "K (arms), d = 10": [(K, 10) for K in (10, 30, 100, 300, 1000, 3000, 10_000)],
     "d (features), K = 100": [(100, d) for d in (2, 5, 10, 20, 50, 100, 200)],
 }
+CANDIDATES = (2, 4, 8, 16, 32, 64, 128)
+AXES = {"alpha": [0.1, 1.0], "lam": [0.1, 1.0], "intercept": [0.0, 1.0], "memory": [0.99, 1.0]}
 AGES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 CATALOGUE = 1_000_000, 32
 PEER_SIZE, PEER_ROUNDS = (10, 20), 1500
@@ -104,6 +111,18 @@ def grown() -> Iterator[Curve]:
         counts = [max(4, min(COUNT, 20_000 // arms)) for arms, _ in sizes]
         yield axis, varied, _quiet([sides(*size, count)[2] for size, count in zip(sizes, counts, strict=True)], counts)
     yield "t (rounds before), K = 100, d = 10", AGES, _quiet([_aged(age) for age in AGES], [COUNT] * len(AGES))
+    spaces = [Space(alpha=np.geomspace(0.01, 10, n)) for n in CANDIDATES]
+    yield "candidates of alpha, Syndicated", CANDIDATES, _quiet([_tuned(s) for s in spaces], [COUNT] * len(spaces))
+    names, axes = list(AXES), range(1, len(AXES) + 1)
+    spaces = [Space(**{name: AXES[name] for name in names[:n]}) for n in axes]
+    yield "axes of two candidates, Syndicated", axes, _quiet([_tuned(space) for space in spaces], [COUNT] * len(spaces))
+
+
+def _tuned(space: Space) -> Side:
+    """Rounds of an agent with these candidates."""
+    agent, (tables, rewards) = Agent(LinUCB(dim=10), Syndicated(space)), draw_rounds(100, 10, COUNT)
+    rounds: Rounds = [(X, each.tolist()) for X, each in zip(tables, rewards, strict=True)]
+    return lambda: play(agent, rounds)
 
 
 def _quiet(rounds: Sequence[Side], counts: Sequence[int]) -> Array:
@@ -130,7 +149,7 @@ def exponent(x: Sequence[int], micros: Array) -> float:
 def draw_growth(curves: Sequence[Curve]) -> "Figure":
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 3.3), layout="constrained")
+    figure = Figure(figsize=(15, 3.3), layout="constrained")
     for axes, (axis, x, micros) in zip(figure.subplots(1, len(curves), sharey=True), curves, strict=True):
         axes.plot(x, micros, marker="o")
         axes.set(xscale="log", yscale="log", xlabel=axis, title=f"grows like the power {exponent(x, micros):.2f}")
@@ -199,16 +218,49 @@ def peer_table(peers: Peers) -> str:
     rows = []
     for player, version in peers.players.items():
         found = play_peer(peers.python, player, 1, x, labels, arms)
-        rows.append([player, version, found["seconds"] / PEER_ROUNDS, np.mean(found["rewards"])])
-    agent, ids, earned, begin = Agent(seed=1), [f"arm{a}" for a in range(arms)], 0.0, process_time()
+        end_worker(_worker(peers.python))  # a process each, whose memory is its own
+        rows.append([player, version, found["seconds"], np.mean(found["rewards"]), found["memory"]])
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        rows.append(["Agent(), nothing set", "here", *pool.submit(_play_ours, x, labels, arms).result()])
+    rows.sort(key=lambda row: row[2])
+    cells = [
+        [name, version, f"{1e6 * seconds / PEER_ROUNDS:,.0f}", f"{reward:.3f}", f"{memory / 1e6:,.0f} MB"]
+        for name, version, seconds, reward, memory in rows
+    ]
+    missing = "".join(f"\nNot there: {name}, {reason}.\n" for name, reason in peers.missing.items())
+    return table(["player", "library", "µs a round", "mean reward", "peak memory"], cells, texts=2) + missing
+
+
+def _play_ours(x: Array, labels: Ints, arms: int) -> tuple[float, float, int | None]:
+    """The seconds, the mean reward and the peak memory of a process with nothing but this in it."""
+    agent, ids, earned = Agent(seed=1), [f"arm{a}" for a in range(arms)], 0.0
+    agent.learn(agent.decide(x[0].tolist(), arms=ids), 0.0)  # loads the kernels
+    agent, begin = Agent(seed=1), process_time()
     for context, label in zip(x.tolist(), labels.tolist(), strict=True):
         decision = agent.decide(context, arms=ids)
         agent.learn(decision, float(decision.place == label))
         earned += decision.place == label
-    rows.append(["Agent(), nothing set", "here", (process_time() - begin) / PEER_ROUNDS, earned / PEER_ROUNDS])
-    rows.sort(key=lambda row: row[2])
-    cells = [[name, version, f"{1e6 * seconds:,.0f}", f"{reward:.3f}"] for name, version, seconds, reward in rows]
-    return table(["player", "library", "µs a round", "mean reward"], cells, texts=2)
+    return process_time() - begin, earned / len(x), peak_memory()
+
+
+def thread_row(arms: int = 200_000, dim: int = 20, rounds: int = 30) -> str:
+    """How many processors two agents use at once in two threads of one process."""
+    X = np.random.default_rng(3).normal(size=(arms, dim))
+    agents = [Agent(LinUCB(dim=dim), catalogue=X, seed=seed) for seed in range(2)]
+    for agent in agents:
+        agent.learn(agent.decide(), 0.0)
+
+    def side(agent: Agent) -> None:
+        for _ in range(rounds):
+            agent.decide()
+
+    threads = [Thread(target=side, args=(agent,)) for agent in agents]
+    wall, used = perf_counter(), process_time()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return f"{(process_time() - used) / (perf_counter() - wall):.1f}"
 
 
 INTRO = f"""\
@@ -226,6 +278,17 @@ nothing. *In batches* is `decide_many` and `learn_many`.
 """
 
 
+THREADS = """\
+- Kernels release the GIL. Two agents of 200,000 arms that decided at once in two threads of one process used {used}
+  processors. An agent itself is for one thread at a time.
+- Experiments use processes. Each of them has one thread of BLAS, unless the environment says otherwise, so that they
+  do not compete for the cores ([_executors.py](../syndicated/experiments/_executors.py)).
+- A free-threaded Python has not run it: `uv python install 3.14t` found no interpreter where this page was made.
+  NumPy, llvmlite and Numba have wheels for it. Nothing here needs the GIL between agents of different threads, but
+  for two things that were not tried: the first call of a kernel, which a lock makes wait, and the service.
+"""
+
+
 def growth_table(curves: Sequence[Curve]) -> str:
     head = ["along", "grows like the power", *(f"{n}." for n in range(1, 8))]
     return table(
@@ -233,16 +296,19 @@ def growth_table(curves: Sequence[Curve]) -> str:
     )
 
 
-def page(rounds: str, curves: Sequence[Curve], catalogue: str, others: str) -> str:
+def page(rounds: str, curves: Sequence[Curve], catalogue: str, others: str, pairs: str, used: str) -> str:
     (arms, dim), (classes, columns) = CATALOGUE, PEER_SIZE
     parts = {
-        "How it grows": "![Microseconds of a round against K, d and t](performance.svg)\n\n"
+        "How it grows": "![Microseconds of a round against K, d, t, candidates and axes](performance.svg)\n\n"
         "Microseconds at the points of the figure, in the quietest quarter of 40 blocks; powers: the larger half.\n\n"
         + growth_table(curves),
         f"A catalogue of {arms:,} arms with {dim} features": catalogue,
         "Other libraries": f"One problem in one run, through each library's own API: K={classes}, {columns} columns, "
         f"{PEER_ROUNDS:,} rounds,\nreward 1 for the right arm. More sizes beside Vowpal Wabbit: [speed.md](speed.md); "
         f"real data: [bakeoff.md](bakeoff.md).\n\n{others}",
+        "Every policy with every tuner": f"K = {ARMS}, d = {DIM}, the policy's own candidates, the first rounds of a "
+        f"run.\n\n{pairs}",
+        "Threads": THREADS.format(used=used),
         "Versions": table(["what", "value"], [list(pair) for pair in versions().items()], texts=2),
     }
     return "\n".join([INTRO, rounds, *(f"## {title}\n\n{text}" for title, text in parts.items())])
@@ -252,13 +318,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", type=Path, required=True, help="the page; its figure is written beside it")
     options = parser.parse_args()
-    peers = install_peers(cache() / "bakeoff-peers", say=print)
+    peers = install_peers(cache() / "bench-peers", say=print, small=True)
     rounds = round_table()
     print(rounds)
     curves = list(grown())
     catalogue, others = catalogue_table(), peer_table(peers)
     print(catalogue, others, sep="\n")
-    write(options.page, page(rounds, curves, catalogue, others))
+    pairs, used = pair_table(), thread_row()
+    print(pairs, used, sep="\n")
+    write(options.page, page(rounds, curves, catalogue, others, pairs, used))
     draw_growth(curves).savefig(options.page.with_suffix(".svg"), metadata={"Date": None})
 
 

@@ -155,3 +155,10 @@ def test_the_first_example_loads_few_kernels_and_compiles_none_twice() -> None:
     assert found["hits"] == len(found["loaded"]) < 10
     assert {"decide_round", "learn_round"} <= set(found["loaded"])
     assert found["waiting"] > 20
+
+
+def test_kernels_release_the_lock_of_the_interpreter() -> None:
+    from syndicated._numba import dispatcher_of
+
+    function: Any = test_kernels_release_the_lock_of_the_interpreter
+    assert dispatcher_of(function).targetoptions["nogil"]

@@ -27,6 +27,7 @@ REQUIREMENTS = {
     "mabwiser": "mabwiser>=2.7,<3",
     "river": "river>=0.21,<1",
 }
+SMALL_REQUIREMENTS = {"coba": "coba>=8.1,<9", "bayesianbandits": "bayesianbandits>=1.5,<2"}  # of `SMALL_PLAYERS`
 INSTALL_TIMEOUT = 900  # seconds
 
 
@@ -43,27 +44,32 @@ def no_peers() -> Peers:
     return Peers()
 
 
-def install_peers(folder: Path, say: Callable[[str], None] = lambda text: None) -> Peers:
-    """The environment in this folder, made if it is not there. A library that cannot be installed is left out."""
+def install_peers(folder: Path, say: Callable[[str], None] = lambda text: None, *, small: bool = False) -> Peers:
+    """The environment in this folder, made if it is not there. A library that cannot be installed is left out.
+
+    With `small`, also those that can play small problems only.
+    """
+    requirements = REQUIREMENTS | (SMALL_REQUIREMENTS if small else {})
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     report = folder / "missing.json"
     if not report.exists():
-        say(f"installing {', '.join(REQUIREMENTS)} into {folder}")
+        say(f"installing {', '.join(requirements)} into {folder}")
         _run([sys.executable, "-m", "venv", str(folder)])
-        write(report, json.dumps(_install(str(python))))
+        write(report, json.dumps(_install(str(python), requirements)))
     versions = json.loads(_run([str(python), peer_worker.__file__, "versions"]).stdout)
     missing = dict(json.loads(report.read_text()))
-    missing |= {name: "it is not installed" for name in REQUIREMENTS if name not in {**versions, **missing}}
-    labels = {label: name for label, (name, _, _) in peer_worker.PLAYERS.items()}
+    missing |= {name: "it is not installed" for name in requirements if name not in {**versions, **missing}}
+    playing = peer_worker.PLAYERS | (peer_worker.SMALL_PLAYERS if small else {})
+    labels = {label: name for label, (name, _, _) in playing.items()}
     players = {label: f"{name} {versions[name]}" for label, name in labels.items() if name not in missing}
     return Peers(str(python), players, missing)
 
 
-def _install(python: str) -> dict[str, str]:
+def _install(python: str, requirements: Mapping[str, str]) -> dict[str, str]:
     """Why libraries could not be installed or imported, by name."""
     pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     failed = {}
-    for name, requirement in REQUIREMENTS.items():
+    for name, requirement in requirements.items():
         ended = _run([*pip, requirement])
         if ended.returncode:
             failed[name] = pip_reason(ended.stderr)

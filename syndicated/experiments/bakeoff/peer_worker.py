@@ -4,7 +4,7 @@
     python peer_worker.py               a line of JSON for each line that comes: {"file", "player", "seed"}
 
 The file has `x`, a row of numbers a round, `labels`, the number of the class that pays 1, and the number of `arms`. The
-answer has the reward of each round and the seconds of all, or an `error`.
+answer has the reward of each round, the seconds of all and the bytes that the process had at most, or an `error`.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-PEERS = ("vowpalwabbit", "contextualbandits", "mabwiser", "river")
+PEERS = ("vowpalwabbit", "contextualbandits", "mabwiser", "river", "coba", "bayesianbandits")
 COST_RANGE = "--cb_min_cost 0 --cb_max_cost 1"
 REFIT_GROWTH = 1.25  # a model that learns from all rows at once is fitted again when there are this many times as many
 
@@ -127,6 +127,37 @@ class River:
         self._policy.update(arm, self._context, reward)
 
 
+class Coba:
+    """Coba's LinUCB with its defaults: one model of the arm's id crossed with the context."""
+
+    def __init__(self, name: str, arms: int, seed: int) -> None:
+        self._learner = getattr(import_module("coba.learners"), name)(seed=seed)
+        self._actions = [tuple(float(arm == other) for other in range(arms)) for arm in range(arms)]
+        self._probability = 1.0
+
+    def decide(self, x: Any) -> int:
+        action, self._probability = self._learner.predict(x.tolist(), self._actions)[:2]
+        return self._actions.index(action)
+
+    def learn(self, x: Any, arm: int, reward: float) -> None:
+        self._learner.learn(x.tolist(), self._actions[arm], reward, self._probability)
+
+
+class BayesianBandits:
+    """A policy of bayesianbandits with its defaults, over a normal regression of unit precisions for each arm."""
+
+    def __init__(self, name: str, arms: int, seed: int) -> None:
+        library = import_module("bayesianbandits")
+        own = [library.Arm(arm, learner=library.NormalRegressor(alpha=1.0, beta=1.0)) for arm in range(arms)]
+        self._agent = library.ContextualAgent(own, getattr(library, name)(), random_seed=seed)
+
+    def decide(self, x: Any) -> int:
+        return int(self._agent.pull(x[None])[0])
+
+    def learn(self, x: Any, arm: int, reward: float) -> None:
+        self._agent.update(x[None], np.array([reward]))
+
+
 Maker = Callable[[str, int, int], Peer]
 # By label: the package, and who makes the player of what.
 PLAYERS: dict[str, tuple[str, Maker, str]] = {
@@ -143,6 +174,13 @@ PLAYERS: dict[str, tuple[str, Maker, str]] = {
     "river LinUCBDisjoint": ("river", River, "LinUCBDisjoint"),
 }
 
+# For small problems only: milliseconds a round at 10 arms and 20 columns.
+SMALL_PLAYERS: dict[str, tuple[str, Maker, str]] = {
+    "coba LinUCB": ("coba", Coba, "LinUCBLearner"),
+    "bayesianbandits UCB": ("bayesianbandits", BayesianBandits, "UpperConfidenceBound"),
+    "bayesianbandits TS": ("bayesianbandits", BayesianBandits, "ThompsonSampling"),
+}
+
 
 def play(peer: Peer, x: Any, labels: Any) -> dict[str, Any]:
     """What was earned in each round, and the seconds of the processor that all of them took."""
@@ -153,6 +191,15 @@ def play(peer: Peer, x: Any, labels: Any) -> dict[str, Any]:
         peer.learn(row, arm, reward)
         rewards.append(int(reward))
     return {"rewards": rewards, "seconds": time.process_time() - started}
+
+
+def peak_memory() -> int | None:
+    """The most bytes that this process has had in memory; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def versions() -> dict[str, str]:
@@ -176,8 +223,9 @@ def main(arguments: list[str]) -> None:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     try:
         rows = np.load(request["file"])
-        _, make, what = PLAYERS[request["player"]]
-        return play(make(what, int(rows["arms"]), request["seed"]), rows["x"], rows["labels"])
+        _, make, what = (PLAYERS | SMALL_PLAYERS)[request["player"]]
+        outcome = play(make(what, int(rows["arms"]), request["seed"]), rows["x"], rows["labels"])
+        return outcome | {"memory": peak_memory()}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 

@@ -274,6 +274,52 @@ def test_vowpal_wabbits_arms_are_drawn_with_their_probabilities(monkeypatch: pyt
     assert played == pytest.approx([0.2, 0.7, 0.1], abs=0.03)
 
 
+def test_coba_learns_the_action_with_the_probability_that_it_was_played_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[tuple[Any, ...]] = []
+
+    class LinUCBLearner:
+        def __init__(self, seed: int) -> None:
+            assert seed == 7
+
+        def predict(self, context: list[float], actions: list[Any]) -> tuple[Any, float]:
+            return actions[2], 0.5
+
+        def learn(self, *given: Any) -> None:
+            learned.append(given)
+
+    monkeypatch.setitem(sys.modules, "coba.learners", SimpleNamespace(LinUCBLearner=LinUCBLearner))
+    coba, x = peer_worker.Coba("LinUCBLearner", 3, 7), np.array([0.25, -2.0])
+    assert coba.decide(x) == 2
+    coba.learn(x, 2, 1.0)
+    assert learned == [([0.25, -2.0], (0.0, 0.0, 1.0), 1.0, 0.5)]
+
+
+def test_bayesianbandits_has_a_model_for_each_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[tuple[Any, ...]] = []
+
+    class ContextualAgent:
+        def __init__(self, arms: list[int], policy: str, random_seed: int) -> None:
+            assert (arms, policy, random_seed) == ([0, 1, 2], "optimism", 7)
+
+        def pull(self, X: Any) -> list[int]:
+            return [len(X[0])]
+
+        def update(self, X: Any, y: Any) -> None:
+            learned.append((X.tolist(), y.tolist()))
+
+    library = SimpleNamespace(
+        Arm=lambda arm, learner: arm,
+        NormalRegressor=lambda alpha, beta: None,
+        ContextualAgent=ContextualAgent,
+        UpperConfidenceBound=lambda: "optimism",
+    )
+    monkeypatch.setitem(sys.modules, "bayesianbandits", library)
+    peer, x = peer_worker.BayesianBandits("UpperConfidenceBound", 3, 7), np.array([0.25, -2.0])
+    assert peer.decide(x) == 2
+    peer.learn(x, 2, 1.0)
+    assert learned == [([[0.25, -2.0]], [1.0])]
+
+
 WORKER = """
 import json, sys
 sys.path.insert(0, {folder!r})
@@ -305,6 +351,7 @@ def test_a_player_of_another_library_plays_in_its_own_process(worker: Path) -> N
     try:
         first, second = (play_peer(sys.executable, "VW bag", seed, np.zeros((3, 2)), labels, 2) for seed in (1, 2))
         assert (first["rewards"], second["rewards"]) == ([1, 0, 1], [0, 1, 0])
+        assert first["memory"] is None or first["memory"] > 1e6
         with pytest.raises(TaskError, match="KeyError: 'magic'"):
             play_peer(sys.executable, "magic", 1, np.zeros((3, 2)), labels, 2)
     finally:
@@ -354,6 +401,17 @@ def test_a_library_that_is_not_there_is_reported_and_left_out(tmp_path: Path, mo
     }
     assert {text.split()[0] for text in peers.players.values()} == {"vowpalwabbit"}
     assert peers.players["VW bag"] == "vowpalwabbit 9.11"
+
+
+def test_libraries_for_small_problems_are_asked_for_by_who_has_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = installer(monkeypatch, set(), {"coba": "8.1", "river": "0.26"})
+    peers = install_peers(tmp_path / "peers", small=True)
+    assert asked == [*_peers.REQUIREMENTS.values(), *_peers.SMALL_REQUIREMENTS.values()]
+    assert peers.players["coba LinUCB"] == "coba 8.1"
+    assert peers.missing["bayesianbandits"] == "it is not installed"
+    assert "coba LinUCB" not in install_peers(tmp_path / "peers").players
 
 
 def test_versions_are_read_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
