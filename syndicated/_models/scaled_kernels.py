@@ -6,12 +6,22 @@ import numpy as np
 
 from syndicated._argmax import best
 from syndicated._compiled import compiled
-from syndicated._models.kernels import break_ties, solve_lower, solve_upper, ucb_scores, update_factor
+from syndicated._models.kernels import (
+    break_ties,
+    dot,
+    solve_lower,
+    solve_upper,
+    squares,
+    standard_columns,
+    ucb_scores,
+    update_factor,
+)
 from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
-TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM, NEW_SHARE = range(12)
-SUMS = NEW_SHARE + 1
+TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM, NEW_SHARE, OWN = range(13)
+SUMS = OWN + 1
+PLAYS, MEAN, PLAYED_LAST, MARK, FEATURES = range(5)  # the columns of `ScaledRidge.known`; from the last on, features
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -23,15 +33,32 @@ FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times
 NEW_DISCOUNT = 0.6  # of boldness where all rows are new: they explore by themselves
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
 TIED = -2  # in place of an arm: several are best
-MAX_ROWS = 256  # rows that are remembered: one that is not among them is new
+MAX_ROWS = 256  # rows that are remembered, those played last: one that is not among them is new
 NEW_ROUNDS = 200  # rounds whose rows tell how many are new
 KNOWN_ROWS = 20  # rows that are taken to have come back before there was any
 GOLDEN = 0.6180339887498949  # its multiples, less their integers, are all different
-# What an observation changes, in this order: G, b, sums, sizes, rows, trace, V⁻¹ or its factor, theta, and of the
-# columns the first value, the centre, one over the unit, the least and the largest value.
+MARKS = 0.5 + GOLDEN * np.arange(4096) % 1.0  # weights of the features in a fingerprint
+# What an observation changes, in this order: G, b, sums, sizes, trace, V⁻¹ or its factor, theta; of the columns the
+# first value, the centre, one over the unit, the least and the largest value; the rows that are remembered.
 Model = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
-MODEL = f"Tuple((f8[:,::1], {'f8[::1], ' * 5}f8[:,::1], {'f8[::1], ' * 6}))"
-MODEL_FIELDS = ["G", "b", "sums", "sizes", "seen", "trace", "stack", "thetas", "first", "centre", "unit", "low", "high"]
+MODEL = f"Tuple((f8[:,::1], {'f8[::1], ' * 4}f8[:,::1], {'f8[::1], ' * 6}f8[:,::1]))"
+MODEL_FIELDS = [
+    "G",
+    "b",
+    "sums",
+    "sizes",
+    "trace",
+    "stack",
+    "thetas",
+    "first",
+    "centre",
+    "unit",
+    "low",
+    "high",
+    "known",
+]
+# What scores are computed from: centres, units, inverses, thetas, sums, and the rows that are remembered.
+SCORING = "f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,::1]"
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -44,32 +71,6 @@ def standard(x: Array, centre: Array, unit: Array, size: int) -> Array:
     return z
 
 
-@compiled("b1(i8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
-def ucb_best(
-    out: Ints, X: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, boldness: Array, noise: float
-) -> bool:
-    """`best` of the `ucb_scores` of every boldness, in multiples of the noise, under the first of the inverses.
-
-    Gives whether several arms are best, which is for a draw to settle.
-    """
-    scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
-    for n in range(len(boldness)):
-        alphas[n] = boldness[n] * noise
-    ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
-    best(out, scores, X)
-    return break_ties(scores, np.empty(0))
-
-
-@compiled("void(i8[:,::1], f8[:,:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8)")
-def ucb_best_many(
-    out: Ints, tables: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, boldness: Array, noise: float
-) -> None:
-    """`ucb_best` of each of many tables; `TIED` where several arms are best."""
-    for t in range(len(tables)):
-        if ucb_best(out[t], tables[t], centre, unit, inverses, thetas, boldness, noise):
-            out[t] = TIED
-
-
 @compiled(f"{MODEL}(f8[::1], i8, i8)")
 def parts(flat: Array, dim: int, size: int) -> Model:
     """The arrays of the model, which lie one after the other in one: a call is given one array in place of thirteen."""
@@ -77,25 +78,25 @@ def parts(flat: Array, dim: int, size: int) -> Model:
     b = G + dim + 1
     sums = b + SUMS
     sizes = sums + MAX_SIZES
-    rows = sizes + MAX_ROWS
-    trace = rows + dim
+    trace = sizes + dim
     stack = trace + size * size
     theta = stack + size
-    first, centre, unit, low = theta + dim, theta + 2 * dim, theta + 3 * dim, theta + 4 * dim
+    first, centre, unit = theta + dim, theta + 2 * dim, theta + 3 * dim
+    low, high = theta + 4 * dim, theta + 5 * dim
     return (
         flat[:G].reshape((dim + 1, dim + 1)),
         flat[G:b],
         flat[b:sums],
         flat[sums:sizes],
-        flat[sizes:rows],
-        flat[rows:trace],
+        flat[sizes:trace],
         flat[trace:stack].reshape((size, size)),
         flat[stack:theta],
         flat[theta:first],
         flat[first:centre],
         flat[centre:unit],
         flat[unit:low],
-        flat[low:],
+        flat[low:high],
+        flat[high:].reshape((MAX_ROWS, FEATURES + dim)),
     )
 
 
@@ -182,19 +183,126 @@ def fingerprint(x: Array) -> float:
     """A number that two rows have in common only if they are equal, but for a rare chance."""
     total = 0.0
     for j in range(len(x)):
-        total += x[j] * (0.5 + j * GOLDEN % 1.0)
+        total += x[j] * MARKS[j & 4095]
     return total
 
 
-@compiled("void(f8[::1], f8[::1], f8[::1], i8)")
-def recall(sums: Array, rows: Array, x: Array, count: int) -> None:
-    """Whether the row is one of the last ones, into the share of rows that are new; it is remembered."""
-    own, new = fingerprint(x), 1.0
-    for k in range(min(count - 1, len(rows))):
-        if rows[k] == own:
-            new = 0.0
-    rows[(count - 1) % len(rows)] = own
+@compiled("i8(f8[:,::1], f8[::1], f8)")
+def find(known: Array, x: Array, mark: float) -> int:
+    """The place of the row with this fingerprint among those that are remembered; -1 if it is not.
+
+    Places are taken one after the other, until there are none left.
+    """
+    for k in range(len(known)):
+        if known[k, PLAYED_LAST] == 0.0:
+            return -1
+        if known[k, MARK] == mark and np.all(known[k, FEATURES:] == x):
+            return k
+    return -1
+
+
+@compiled("i8(f8[::1], f8[:,::1], f8[::1], i8)")
+def recall(sums: Array, known: Array, x: Array, count: int) -> int:
+    """The place of the row among those that are remembered; a new one takes that of the one not played for longest."""
+    mark = fingerprint(x)
+    k = find(known, x, mark)
+    new = k < 0
+    if new:
+        k = int(np.argmin(known[:, PLAYED_LAST]))
+        known[k, PLAYS], known[k, MEAN], known[k, MARK], known[k, FEATURES:] = 0.0, 0.0, mark, x
+    known[k, PLAYED_LAST] = count
     sums[NEW_SHARE] += (new - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
+    return k
+
+
+@compiled("UniTuple(f8, 2)(f8, f8)")
+def own_share(plays: float, variance: float) -> tuple[float, float]:
+    """How much a row's own mean counts after so many plays, and the variance, over the noise's, that its effect keeps.
+
+    The effects of rows are N(0, variance noise²).
+    """
+    whole = 1.0 + plays * variance
+    return plays * variance / whole, variance / whole
+
+
+@compiled("void(f8[::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8)")
+def own_effects(shares: Array, means: Array, left: Array, X: Array, known: Array, variance: float) -> None:
+    """`own_share` of every row of X, and the mean of its rewards."""
+    for a in range(len(X)):
+        k = find(known, X[a], fingerprint(X[a]))
+        means[a] = known[k, MEAN] if k >= 0 else 0.0
+        shares[a], left[a] = own_share(known[k, PLAYS] if k >= 0 else 0.0, variance)
+
+
+@compiled(f"void(f8[:,::1], f8[:,::1], {SCORING}, f8[::1])")
+def own_scores(
+    out: Array,
+    X: Array,
+    centre: Array,
+    unit: Array,
+    inverses: Array,
+    thetas: Array,
+    sums: Array,
+    known: Array,
+    alphas: Array,
+) -> None:
+    """`ucb_scores` of rows that have effects of their own, under the first of the inverses."""
+    arms, K = standard_columns(X, centre, unit, thetas.shape[1]), len(X)
+    shares, means, left = np.empty(K), np.empty(K), np.empty(K)
+    linear, widths = dot(arms, thetas[0]), squares(arms, inverses[0])
+    own_effects(shares, means, left, X, known, sums[OWN])
+    for a in range(len(X)):
+        mean = linear[a] + shares[a] * (means[a] - linear[a])
+        width = math.sqrt((1.0 - shares[a]) ** 2 * max(widths[a], 0.0) + left[a])
+        for n in range(len(alphas)):
+            out[n, a] = mean + alphas[n] * width
+
+
+@compiled(f"b1(i8[::1], f8[:,::1], {SCORING}, f8[::1], f8)")
+def ucb_best(
+    out: Ints,
+    X: Array,
+    centre: Array,
+    unit: Array,
+    inverses: Array,
+    thetas: Array,
+    sums: Array,
+    known: Array,
+    boldness: Array,
+    noise: float,
+) -> bool:
+    """`best` of the optimistic scores of every boldness, in multiples of the noise, under the first of the inverses.
+
+    Gives whether several arms are best, which is for a draw to settle.
+    """
+    scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
+    for n in range(len(boldness)):
+        alphas[n] = boldness[n] * noise
+    if sums[OWN] > 0.0:
+        own_scores(scores, X, centre, unit, inverses, thetas, sums, known, alphas)
+    else:
+        ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
+    best(out, scores, X)
+    return break_ties(scores, np.empty(0))
+
+
+@compiled(f"void(i8[:,::1], f8[:,:,::1], {SCORING}, f8[::1], f8)")
+def ucb_best_many(
+    out: Ints,
+    tables: Array,
+    centre: Array,
+    unit: Array,
+    inverses: Array,
+    thetas: Array,
+    sums: Array,
+    known: Array,
+    boldness: Array,
+    noise: float,
+) -> None:
+    """`ucb_best` of each of many tables; `TIED` where several arms are best."""
+    for t in range(len(tables)):
+        if ucb_best(out[t], tables[t], centre, unit, inverses, thetas, sums, known, boldness, noise):
+            out[t] = TIED
 
 
 @compiled("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8, f8, b1)")
@@ -240,37 +348,45 @@ def watch(sums: Array, trace: Array, z: Array, u: Array, error: float, cut: floa
 def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> float:
     """One observation, the count-th, into everything; gives 1 + z' V⁻¹ z of before, the precision that it cost.
 
-    y is the reward less the origin. Infinity says that there is an alarm.
+    y is the reward less the origin. Of what it says, the share of the row's own effect tells nothing about theta.
+    Infinity says that there is an alarm.
     """
-    G, b, sums, sizes, rows, trace, stack, theta, first, centre, unit, low, high = model
+    G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high, known = model
     y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
-    recall(sums, rows, x, count)
+    row = known[recall(sums, known, x, count)]
     sums[TIES] += y == sums[LAST]
     sums[LAST] = y
     z, u, predicted = standard(x, centre, unit, len(theta)), np.empty(len(theta)), 0.0
-    scale = 1.0 + along(u, stack, z, factored)
+    w = along(u, stack, z, factored)
     for i in range(len(z)):
         predicted += theta[i] * z[i]
+    share, left = own_share(row[PLAYS], sums[OWN])
+    predicted += share * (row[MEAN] - predicted)
+    linear, spread = (1.0 - share) / math.sqrt(1.0 + left), math.sqrt(1.0 + left)
+    scale = 1.0 + left + (1.0 - share) ** 2 * w
     error = usual(sums, sizes, count, y - predicted, scale)
     watch(sums, trace, z, u, y - predicted, error, scale, G[-1, -1])
-    follow(stack, theta, z, u, error, scale, factored)
+    lost = 1.0 + linear * linear * w
+    follow(stack, theta, linear * z, linear * u, error / spread, lost, factored)
     sums[EXCESS] = y - predicted - error
     add_moments(G, b, sums, first, x, y - sums[EXCESS])
+    row[PLAYS] += 1.0
+    row[MEAN] += (y - sums[EXCESS] - row[MEAN]) / row[PLAYS]
     sums[RSS] += error * error / scale
     alarm = max(sums[LEVEL_ALARM], sums[DRIFT_ALARM]) > ALARM + math.log(count)
-    return np.inf if alarm else scale
+    return np.inf if alarm else lost
 
 
 @compiled("Tuple((i8, f8))(f8[:,::1], f8[::1], i8, f8)")
 def decide_round(X: Array, flat: Array, size: int, boldness: float) -> tuple[int, float]:
     """`ucb_best` of one boldness, or `TIED`, and the `unit_of_boldness`."""
     dim = X.shape[1]
-    G, _, sums, _, _, _, stack, theta, _, centre, unit, _, _ = parts(flat, dim, size)
+    G, _, sums, _, _, stack, theta, _, centre, unit, _, _, known = parts(flat, dim, size)
     noise = unit_of_boldness(G[-1, -1], sums, size > dim)
     out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
     solved = stack.reshape((1, size, size)), theta.reshape((1, size))
-    if ucb_best(out, X, centre, unit, solved[0], solved[1], given, noise):
+    if ucb_best(out, X, centre, unit, solved[0], solved[1], sums, known, given, noise):
         return TIED, noise
     return int(out[0]), noise
 
@@ -318,11 +434,11 @@ def replay_rounds(
     Until several arms are best, none can be played, or the model is due for a refresh: how many rounds were done, how
     many of them were learned, and what the last one cost.
     """
-    G, _, sums, _, _, _, _, _, _, centre, unit, _, _ = model
+    G, _, sums, _, _, _, _, _, centre, unit, _, _, known = model
     learned = 0
     for t in range(len(tables)):
         noise = unit_of_boldness(G[-1, -1], sums, intercept)
-        tied = ucb_best(out[t : t + 1], tables[t], centre, unit, inverses, thetas, boldness, noise)
+        tied = ucb_best(out[t : t + 1], tables[t], centre, unit, inverses, thetas, sums, known, boldness, noise)
         if tied or out[t] < 0:
             return t, learned, 0.0
         if out[t] == places[t]:

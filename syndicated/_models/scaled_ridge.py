@@ -18,6 +18,12 @@ No single reward owns the model: an error beyond what is usual, as the median of
 largest usual one, unless there were several such lately. And nothing is forgotten as long as the world stays: two
 CUSUMs watch whether the last errors tell the next ones, in all rewards alike (a level that moves: a season, a trend)
 or along the features (another theta). At an alarm the model starts again.
+
+Features may not tell all of what a row pays. Where the same rows come back, each of the last `MAX_ROWS` has an effect
+of its own, u ~ N(0, v noise²), v being its posterior mean over 0 and `OWN_VARIANCES`: the mean of its n rewards
+counts n v / (1 + n v), and what is linear the rest. The plays of a row say less and less about theta:
+
+    Σ z z' less Σ_rows c zz',  Σ z y less Σ_rows c mean z,  Σ y² less Σ_rows c mean²,   c = n² v / (1 + n v)
 """
 
 import math
@@ -35,24 +41,32 @@ from syndicated._models.ridge import Prior, Solutions
 from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     EXCESS,
+    FEATURES,
     FOLLOWING,
     LEVEL_ALARM,
     LIMIT,
     MAX_ROWS,
     MAX_SIZES,
+    MEAN,
     MODEL_FIELDS,
     MOVING,
     NOT_ZERO,
+    OWN,
+    PLAYS,
     RSS,
     SUMS,
     TIED,
     TIES,
     TOTAL,
     decide_round,
+    find,
+    fingerprint,
     largest_usual,
     learn_round,
     meet,
     observe_many,
+    own_effects,
+    own_share,
     replay_rounds,
     standard,
     ucb_best,
@@ -63,6 +77,10 @@ from syndicated.errors import InputError
 from syndicated.types import Array, Ints, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
+OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
+OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that rows have no effects
+MIN_OWN_VARIANCE = 1e-3  # less is none
+MIN_JUDGED_RSS = 1e-6  # of the rewards' sum of squares: what rows explain beyond that says nothing for effects
 SOON = 500  # observations within which a level that moved twice is one that moves
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
@@ -74,17 +92,25 @@ NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
 
 
 class Spectrum(NamedTuple):
-    """Σ z z' = Q diag(values) Q', along = Q' Σ z y, and Σ (y - mean)²: all that depends on no penalty."""
+    """Σ z z' = Q diag(values) Q', along = Q' Σ z y, and Σ (y - mean)²: all that depends on no penalty.
+
+    About the centre of the rows, which count for `weight` of them, and the mean of the rewards; no RSS is less than
+    `floor`.
+    """
 
     values: Array
     Q: Array
     along: Array
     total: float
+    floor: float
+    centre: Array
+    weight: float
+    mean: float
 
     def rss(self, penalties: npt.ArrayLike) -> Array:
         """RSS under each penalty lam n."""
         explained = self.along**2 / (self.values + np.asarray(penalties)[..., None])
-        rss: Array = np.maximum(self.total - explained.sum(axis=-1), MIN_RSS_SHARE * self.total)
+        rss: Array = np.maximum(self.total - explained.sum(axis=-1), self.floor)
         return rss
 
     def log_evidence(self, penalties: Array, freedom: float) -> Array:
@@ -101,7 +127,8 @@ class ScaledRidge(Learner):
     `sums` has, at the places that the kernels name: Σ y², RSS, how many features were not 0; how many rewards were as
     the one before, and the last one; the largest usual error, and by how much the last one was beyond it; the mean of
     the last errors, whether rewards are counted from it, and the two suspicions that the world has changed; the share
-    of rows that are new, which are not among those that are remembered (`seen` has their fingerprints).
+    of rows that are new, which are not among those that are remembered; v. `known` has those that are: how often they
+    were played, the mean of their rewards, when the last was, their fingerprints and features.
     """
 
     dim: int
@@ -111,7 +138,7 @@ class ScaledRidge(Learner):
     b: Array = field(init=False)
     sums: Array = field(init=False)
     sizes: Array = field(init=False)
-    seen: Array = field(init=False)
+    known: Array = field(init=False)
     trace: Array = field(init=False)
     stack: Array = field(init=False)
     thetas: Array = field(init=False)
@@ -130,7 +157,8 @@ class ScaledRidge(Learner):
         self.size = self.dim + self.intercept
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
-        self.sums, self.seen, self.trace = np.zeros(SUMS), np.zeros(MAX_ROWS), np.zeros(self.dim)
+        self.sums, self.trace = np.zeros(SUMS), np.zeros(self.dim)
+        self.known = np.zeros((MAX_ROWS, FEATURES + self.dim))
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
         self.keep(np.zeros((0, self.dim)))
 
@@ -154,7 +182,8 @@ class ScaledRidge(Learner):
     def _forget(self) -> None:
         """Start again from nothing but the units."""
         self.G[:], self.b[:], self.trace[:], self.due = 0.0, 0.0, 0.0, self.count + 1
-        self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM]] = 0.0
+        self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM, OWN]] = 0.0
+        self.known[:, [PLAYS, MEAN]] = 0.0
         self.lam = _pooled(np.zeros(len(PENALTIES)))
         self.stack, self.thetas = np.zeros((1, self.size, self.size)), np.zeros((1, self.size))
         self.stack[0] = np.eye(self.size) * (math.sqrt(self.lam) if self.factored else 1.0 / self.lam)
@@ -166,10 +195,12 @@ class ScaledRidge(Learner):
         self._view()
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
-        """A state from before rows were remembered has no share of new ones."""
-        if "sums" not in arrays or "seen" in arrays:
+        """A state from before rows were remembered, or had effects of their own, remembers none."""
+        if "sums" not in arrays or "known" in arrays:
             return arrays
-        return {**arrays, "sums": np.append(arrays["sums"], 0.0), "seen": np.zeros(MAX_ROWS)}
+        kept = {name: array for name, array in arrays.items() if name != "seen"}
+        sums = np.append(arrays["sums"], np.zeros(SUMS))[:SUMS]
+        return {**kept, "sums": sums, "known": np.zeros_like(self.known)}
 
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and what a boldness of 1 stands for."""
@@ -219,6 +250,17 @@ class ScaledRidge(Learner):
         squared = np.array([squares(self.catalogue, each) for each in stack])
         return Solutions(stack, thetas, squared, np.arange(len(priors)))
 
+    @property
+    def own_variance(self) -> float:
+        """v: the variance of the effects of rows, over the noise's; 0 if there are none."""
+        return float(self.sums[OWN])
+
+    def effects(self, X: Array) -> tuple[Array, Array, Array]:
+        """How much the own mean of each row counts, this mean, and the variance, over the noise's, that is left."""
+        shares, means, left = np.empty((3, len(X)))
+        own_effects(shares, means, left, X, self.known, self.own_variance)
+        return shares, means, left
+
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
         if len(boldness) == 1:
@@ -251,11 +293,17 @@ class ScaledRidge(Learner):
         if self.rows.size and meet(x, self.unit, self.low, self.high):
             self._review()
         if self.squared.size:
-            z = standard(x, self.centre, self.unit, self.size)
+            z = standard(x, self.centre, self.unit, self.size) * self._linear_share(x)
             update_squares(self.squared, self.catalogue, self.stack, NO_FORGETTING, ONE_ROW, z)
         lost = learn_round(self._flat, x, reward - self.origin, self.count, self.size, self.factored)
         if self.count >= self.due or not lost < MAX_PRECISION_LOSS:
             self._keep_up(lost)
+
+    def _linear_share(self, x: Array) -> float:
+        """How much of the next reward of this row theta has to tell, in standard deviations of what it has not."""
+        place = find(self.known, x, fingerprint(x))
+        share, left = own_share(self.known[place, PLAYS] if place >= 0 else 0.0, self.own_variance)
+        return float((1.0 - share) / math.sqrt(1.0 + left))
 
     def learn_many(self, X: Array, rewards: Array) -> None:
         """`learn` one row after the other."""
@@ -315,36 +363,75 @@ class ScaledRidge(Learner):
         """Bring the units up to date, and estimate lam in them."""
         self.due = self.count + min(REFRESH_ROUNDS, math.ceil((REFRESH_GROWTH - 1.0) * self.G[-1, -1]))
         self.unit = _units(self.low, self.high)
-        self.centre = self.first + self.G[-1, :-1] / self.G[-1, -1] * self.intercept
         self.sums[LIMIT] = largest_usual(self.sizes, self.count, self.sums[TIES])
-        spectrum = self._spectrum()
-        freedom = self.G[-1, -1] - self.intercept
-        self.lam = _pooled(spectrum.log_evidence(PENALTIES * self._active, freedom))
+        self.sums[OWN], spectrum = self._judge_effects()
+        self.centre = spectrum.centre
+        self.lam = _pooled(self._log_evidence(spectrum))
         self.sums[RSS] = spectrum.rss(self.lam * self._active)
         stack, theta = self._solve(spectrum, self.lam)
         self.stack, self.thetas = stack[None], theta[None]
         self._view()
         self._square()
 
+    def _log_evidence(self, spectrum: Spectrum) -> Array:
+        return spectrum.log_evidence(PENALTIES * self._active, self.G[-1, -1] - self.intercept)
+
+    def _judge_effects(self) -> tuple[float, Spectrum]:
+        """The variance of the effects of rows, its posterior mean, and the spectrum that it leaves."""
+        plays = self.known[self.known[:, PLAYS] > 0.0, PLAYS]
+        if plays.max(initial=0.0) > 1.0:
+            floor, variances = MIN_JUDGED_RSS * float(self.sums[TOTAL]), np.append(0.0, OWN_VARIANCES)
+            found = np.array([self._marginal(self._spectrum(v, floor), plays, v) for v in variances])
+            found[0] += OWN_EVIDENCE + math.log(len(OWN_VARIANCES))
+            weights = np.exp(found - found.max())
+            variance = float(weights @ variances / weights.sum())
+            if variance > MIN_OWN_VARIANCE:
+                return variance, self._spectrum(variance)
+        return 0.0, self._spectrum(0.0)
+
+    def _marginal(self, spectrum: Spectrum, plays: Array, variance: float) -> float:
+        """The logarithm of the likelihood of the rewards, over all penalties, up to a constant."""
+        volume = np.log1p(plays * variance).sum() + self.intercept * math.log(spectrum.weight)
+        return float(np.logaddexp.reduce(self._log_evidence(spectrum)) - 0.5 * volume)
+
     @property
     def _active(self) -> float:
         """n: how many features of a row are not 0."""
         return max(self.sums[NOT_ZERO] / self.G[-1, -1], 1.0) if self.G[-1, -1] else 1.0
 
-    def _spectrum(self) -> Spectrum:
+    def _spectrum(self, variance: float | None = None, floor: float | None = None) -> Spectrum:
+        """With effects of rows of this variance, or of that which was chosen."""
         unit = np.where(self.unit > 0.0, self.unit, 1.0)
-        G, r, total = self.G[:-1, :-1], self.b[:-1], self.sums[TOTAL]
-        if self.intercept and self.G[-1, -1]:
-            mean, N = self.G[-1, :-1] / self.G[-1, -1], self.G[-1, -1]
-            G, r, total = G - N * np.outer(mean, mean), r - mean * self.b[-1], total - self.b[-1] ** 2 / N
+        whole, along, total = self._sums(self.own_variance if variance is None else variance)
+        G, r, N, mean, centre = whole[:-1, :-1], along[:-1], max(whole[-1, -1], 1.0), along[-1], self.first
+        if self.intercept and whole[-1, -1]:
+            N, middle = whole[-1, -1], whole[-1, :-1] / whole[-1, -1]
+            G, r, total = G - N * np.outer(middle, middle), r - middle * mean, total - mean**2 / N
+            centre = self.first + middle
         values, Q = np.linalg.eigh(unit[:, None] * G * unit)
-        return Spectrum(np.maximum(values, 0.0), Q, Q.T @ (unit * r), max(total, 0.0))
+        total = max(total, 0.0)
+        least = MIN_RSS_SHARE * total if floor is None else floor
+        return Spectrum(np.maximum(values, 0.0), Q, Q.T @ (unit * r), total, least, centre, N, mean / N)
+
+    def _sums(self, variance: float) -> tuple[Array, Array, float]:
+        """Σ v v', Σ v y and Σ y², of which effects of rows of this variance take their share."""
+        if variance == 0.0:
+            return self.G, self.b, float(self.sums[TOTAL])
+        rows = self.known[self.known[:, PLAYS] > 0.0]
+        plays, means, V = (
+            rows[:, PLAYS],
+            rows[:, MEAN],
+            np.column_stack([rows[:, FEATURES:] - self.first, np.ones(len(rows))]),
+        )
+        taken = plays**2 * variance / (1.0 + plays * variance)
+        rest = float(self.sums[TOTAL] - taken @ means**2)
+        return self.G - (V.T * taken) @ V, self.b - (taken * means) @ V, rest
 
     def _solve(self, spectrum: Spectrum, lam: float) -> tuple[Array, Array]:
         """V⁻¹, or its factor, and theta; the intercept is apart, since the features are centred."""
-        values, Q, N = spectrum.values + lam * self._active, spectrum.Q, max(self.G[-1, -1], 1.0)
+        values, Q, N = spectrum.values + lam * self._active, spectrum.Q, spectrum.weight
         stack, theta = np.zeros((self.size, self.size)), np.zeros(self.size)
-        stack[-1, -1], theta[-1] = math.sqrt(N) if self.factored else 1.0 / N, self.b[-1] / N
+        stack[-1, -1], theta[-1] = math.sqrt(N) if self.factored else 1.0 / N, spectrum.mean
         own = np.linalg.cholesky((Q * values) @ Q.T) if self.factored else (Q / values) @ Q.T
         stack[: self.dim, : self.dim] = own
         theta[: self.dim] = Q @ (spectrum.along / values)
@@ -364,9 +451,10 @@ class ScaledRidge(Learner):
         for name, array in zip(MODEL_FIELDS, own, strict=True):
             setattr(self, name, self._flat[start : start + array.size].reshape(array.shape))
             start += array.size
-        statistics = self.G, self.b, self.sums, self.sizes, self.seen, self.trace, self.stack[0], self.thetas[0]
-        self._arrays = (*statistics, self.first, self.centre, self.unit, self.low, self.high)
-        self._scoring = self.centre, self.unit, self.stack, self.thetas
+        statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
+        columns = self.first, self.centre, self.unit, self.low, self.high
+        self._arrays = (*statistics, *columns, self.known)
+        self._scoring = self.centre, self.unit, self.stack, self.thetas, self.sums, self.known
         self._prior = Prior(self.lam, float(self.intercept), 1.0)
         self._solutions: dict[int, Solutions] = {}
         self._estimated = None

@@ -45,10 +45,10 @@ class RidgePolicy(Policy):
     In natural units the policy estimates what theory would have to be told. `boldness` c stands for alpha = c s: c
     standard errors, with s the noise that the model's errors show. Points that say nothing else have one model in the
     data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
-    and the level of rewards matter. As far as its rows are new, s is less: they explore by themselves. Where points
-    also say something of lam, intercept or memory, these are in the features' units, and what is left open is chosen
-    among a few values: the prior under which the rewards seen lately were most likely, each predicted from those before
-    it.
+    and the level of rewards matter. As far as its rows are new, s is less: they explore by themselves. Rows that come
+    back have effects of their own, if features do not tell all of what they pay. Where points also say something of
+    lam, intercept or memory, these are in the features' units, and what is left open is chosen among a few values: the
+    prior under which the rewards seen lately were most likely, each predicted from those before it.
     """
 
     delta: float = 0.1
@@ -153,15 +153,36 @@ class RidgePolicy(Policy):
         In natural units arms that are equally good are put in a random order: before the first rewards all may be
         equal, and rewards may come late.
         """
+        if isinstance(self.model, ScaledRidge) and self.model.own_variance:
+            out = self._own_scores(arms, alphas, solutions, thetas)
+        else:
+            out = self._linear_scores(arms, alphas, solutions, thetas)
+        if isinstance(self.model, ScaledRidge) and break_ties(out, NO_DRAWS):
+            break_ties(out, rng.uniforms(len(arms)))
+        return out
+
+    def _linear_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         out = np.empty((len(alphas), len(arms)))
         if arms.ndim == 2:
             units = self.model.centre, self.model.unit
             ucb_scores(out, arms, *units, solutions.stack, thetas, solutions.rows, alphas)
         else:
             ucb_scores_by_number(out, arms, self.model.catalogue, solutions.squared, thetas, solutions.rows, alphas)
-        if isinstance(self.model, ScaledRidge) and break_ties(out, NO_DRAWS):
-            break_ties(out, rng.uniforms(len(arms)))
         return out
+
+    def _own_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
+        """Optimism about rows that have effects of their own."""
+        means = self._linear_scores(arms, np.zeros(len(alphas)), solutions, thetas)
+        widths = self._linear_scores(arms, np.ones(len(alphas)), solutions, thetas) - means
+        shares, own, left = self._effects(arms)
+        scores: Array = means + shares * (own - means)
+        scores += alphas[:, None] * np.sqrt(((1.0 - shares) * widths) ** 2 + left)
+        return scores
+
+    def _effects(self, arms: Arms) -> tuple[Array, Array, Array]:
+        """`ScaledRidge.effects` of arms, which may be numbers of the catalogue."""
+        assert isinstance(self.model, ScaledRidge)
+        return self.model.effects(arms if arms.ndim == 2 else self.model.rows[arms])
 
     def _lookup(self, points: Sequence[Params]) -> tuple[Solutions, Array]:
         """The solutions for these points, and their alphas; at hand if the same tuple of points comes again."""
@@ -187,7 +208,11 @@ class RidgePolicy(Policy):
 
     def predict(self, arms: Arms, params: Params) -> Array:
         found = self._solutions([params])
-        return dot(self.columns(arms), found.thetas[found.rows[0]]) + self.model.level
+        means = dot(self.columns(arms), found.thetas[found.rows[0]])
+        if isinstance(self.model, ScaledRidge) and self.model.own_variance:
+            shares, own, _ = self._effects(arms)
+            means += shares * (own - means)
+        return means + self.model.level
 
     def expected(self, score: float) -> float:
         return score + self.model.level

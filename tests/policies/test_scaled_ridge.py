@@ -18,11 +18,11 @@ from syndicated._models.scaled_kernels import (
     fingerprint,
     largest_usual,
 )
-from syndicated._models.scaled_ridge import PENALTIES, ScaledRidge
+from syndicated._models.scaled_ridge import OWN_VARIANCES, PENALTIES, ScaledRidge
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
-from syndicated.types import Array
+from syndicated.types import Array, Ints
 
 POINT = {"boldness": 2.0}
 both = pytest.mark.parametrize("make", [LinUCB, LinTS])
@@ -356,14 +356,14 @@ def test_the_noise_of_few_errors_counts_as_more() -> None:
 
 @pytest.mark.parametrize("kinds", [4, 300, 10_000])
 def test_where_rows_are_new_boldness_counts_for_less(kinds: int) -> None:
-    """As far as they are not among the last 256: one standard error in place of two and a half."""
+    """As far as they are not among the 256 rows played last: one standard error in place of two and a half."""
     rng = np.random.default_rng(kinds)
     table, share = rng.normal(size=(kinds, 4)), 0.0
     played: list[int] = []
     model = ScaledRidge(4, True)
     for n, row in enumerate(rng.integers(kinds, size=400), start=1):
         share += (float(row not in played[-256:]) - share) / min(n + 20, 200)
-        played.append(row)
+        played = [*(other for other in played if other != row), row]
         model.learn(table[row], rng.normal())
     assert model.sums[NEW_SHARE] == pytest.approx(share)
     unit = model.estimate({})[1]
@@ -406,3 +406,133 @@ def test_boldness_may_be_nothing_and_a_stride_may_not() -> None:
     assert Agent(LinUCB(dim=3), Fixed(Space(boldness=[0.0]))).decide(_arms(0)).params["alpha"] == 0.0
     with pytest.raises(InputError, match="stride must be"):
         Agent(SGDTS(dim=3), Fixed(Space(stride=[0.0], boldness=[1.0])))
+
+
+def _effects_data(n: int, kinds: int, spread: float) -> tuple[Ints, Array, Array]:
+    """Which of some rows was played in each of n rounds, the rows, and rewards with effects of the rows."""
+    rng = np.random.default_rng(3)
+    rows, effects = rng.normal(size=(kinds, 3)) * [1.0, 100.0, 1e-3], spread * rng.normal(size=kinds)
+    played = np.minimum(rng.geometric(0.1, size=n) - 1, kinds - 1)
+    return played, rows, 7.0 + rows[played] @ [1.0, 0.01, 500.0] + effects[played] + 0.3 * rng.normal(size=n)
+
+
+def _covariance(Z: Array, played: Ints, penalty: float, variance: float) -> Array:
+    """Of all rewards, over the noise's variance: what is linear, the effects of rows, and noise."""
+    same = (played[:, None] == played).astype(float)
+    C: Array = np.eye(len(Z)) + Z @ Z.T / penalty + variance * same
+    return C
+
+
+@both
+@intercepts
+def test_effects_of_rows_are_those_of_the_exact_posterior(make: type[RidgePolicy], intercept: bool) -> None:
+    played, rows, rewards = _effects_data(150, 12, 0.6)
+    rewards -= 7.0 * (not intercept)
+    policy, learned = make(dim=3, intercept=intercept), []
+    policy.prepare([POINT])
+    model = policy.model
+    assert isinstance(model, ScaledRidge)
+    for n, x, reward in zip(range(170), rows[[*played, *played[:20]]], [*rewards, *rewards[:20] + 0.1], strict=True):
+        policy.learn(x, float(reward), {})
+        learned.append(policy.usual(float(reward)))
+        if n == 149:
+            model._refresh()
+            penalty = model.lam * np.count_nonzero(rows[played]) / 150
+        if n in (149, 169):  # at a refresh, and 20 observations after it
+            assert model.own_variance > 0.0
+            _check_posterior(policy, model, rows, np.resize(played, n + 1), np.array(learned), penalty)
+
+
+def _check_posterior(
+    policy: RidgePolicy, model: ScaledRidge, rows: Array, played: Ints, rewards: Array, penalty: float
+) -> None:
+    every, flat = (rows - model.centre) * model.unit, 1e6 * policy.intercept  # a level of which nothing is known
+    C = _covariance(every[played], played, penalty, model.own_variance) + flat
+    cross = every @ every[played].T / penalty + model.own_variance * (np.arange(len(rows))[:, None] == played) + flat
+    expected, params = cross @ np.linalg.solve(C, rewards - model.origin) + model.level, policy.theory(0, POINT)
+    np.testing.assert_allclose(policy.predict(rows, params), expected, rtol=1e-4, atol=1e-4)
+    if isinstance(policy, LinUCB):
+        prior = np.einsum("ij,ij->i", every, every) / penalty + model.own_variance + flat
+        left = prior - np.einsum("ij,ji->i", cross, np.linalg.solve(C, cross.T))
+        bonus = policy.scores(rows, [params], Stream(0, POLICY))[0] - policy.predict(rows, params) + model.level
+        np.testing.assert_allclose(bonus, params["alpha"] * np.sqrt(left), rtol=1e-3)
+
+
+@intercepts
+def test_effects_of_rows_are_chosen_by_the_exact_likelihood(intercept: bool) -> None:
+    played, rows, rewards = _effects_data(80, 12, 0.5)
+    rewards -= 7.0 * (not intercept)
+    model = taught(LinUCB, rows[played], rewards, intercept)
+    model._refresh()
+    plays, active = model.known[:, 0][model.known[:, 0] > 0], np.count_nonzero(rows[played]) / len(played)
+    Z, y = rows[played] * model.unit, rewards
+
+    def exact(variance: float) -> float:
+        values = []
+        for lam in PENALTIES:
+            C, ones = _covariance(Z, played, lam * active, variance), np.ones(len(y))
+            inverse = np.linalg.inv(C)
+            value, square = -0.5 * np.linalg.slogdet(C)[1], y @ inverse @ y
+            if intercept:
+                square -= (ones @ inverse @ y) ** 2 / (ones @ inverse @ ones)
+                value -= 0.5 * math.log(ones @ inverse @ ones)
+            values.append(value - 0.5 * (len(y) - intercept) * math.log(square))
+        return float(np.logaddexp.reduce(values))
+
+    found = [model._marginal(model._spectrum(v), plays, v) for v in (0.0, *OWN_VARIANCES)]
+    expected = [exact(v) for v in (0.0, *OWN_VARIANCES)]
+    np.testing.assert_allclose(np.array(found) - found[0], np.array(expected) - expected[0], rtol=1e-5, atol=1e-5)
+    expected[0] += 3.0 + math.log(5)
+    weights = np.exp(np.array(expected) - max(expected))
+    assert model.own_variance == pytest.approx(weights[1:] @ OWN_VARIANCES / weights.sum(), rel=1e-4)
+
+
+def test_rows_that_never_come_back_have_no_effects_and_those_that_do_only_if_they_show_them() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    rewards = rows @ [1.0, 2.0, 3.0] + rng.normal(size=200)
+    assert taught(LinUCB, rows, rewards).own_variance == 0.0
+    played, rows, rewards = _effects_data(2000, 12, 0.0)
+    model = taught(LinUCB, rows[played], rewards)
+    model._refresh()
+    assert model.own_variance < 0.01
+    played, rows, rewards = _effects_data(2000, 12, 0.3)
+    model = taught(LinUCB, rows[played], rewards)
+    model._refresh()
+    assert 0.3 < model.own_variance < 10.0  # the truth is 1
+
+
+@both
+@pytest.mark.parametrize("by_number", [False, True])
+def test_rows_that_pay_what_their_features_do_not_say_are_told_apart(make: type[RidgePolicy], by_number: bool) -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(20, 3))
+    means = rows @ [0.1, 0.0, -0.1] + 0.5 * rng.normal(size=20)
+    agent = Agent(make(dim=3), catalogue=rows if by_number else None, seed=1)
+    played = []
+    for _ in range(600):
+        decision = agent.decide(np.arange(20) if by_number else rows)
+        agent.learn(decision, means[decision.arm] + 0.1 * rng.normal())
+        played.append(decision.arm)
+    assert isinstance(agent.policy, RidgePolicy)
+    assert isinstance(agent.policy.model, ScaledRidge)
+    assert agent.policy.model.own_variance > 0.0
+    assert played[-200:].count(int(means.argmax())) > 150
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS])
+def test_arms_of_a_catalogue_with_effects_of_their_own_score_like_their_features(make: type[RidgePolicy]) -> None:
+    played, rows, rewards = _effects_data(120, 12, 0.6)
+    by_number, by_row = make(dim=3), make(dim=3)
+    by_number.prepare([POINT], rows)
+    by_row.prepare([POINT])
+    for n, x, reward in zip(range(120), rows[played], rewards, strict=True):
+        by_number.learn(x, float(reward), {})
+        by_row.learn(x, float(reward), {})
+        if n > 60:
+            found, expected = (
+                policy.scores(arms, [policy.theory(0, POINT)], Stream(0, POLICY))
+                for policy, arms in ((by_number, np.arange(12)), (by_row, rows))
+            )
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert by_row.model.own_variance > 0.0  # type: ignore[union-attr]
