@@ -7,7 +7,7 @@ task that has a file is not run again. A failed task ends the run; its error is 
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypedDict, TypeVar
@@ -24,6 +24,8 @@ from syndicated.experiments._watch import Watch
 from syndicated.types import Array, Decision
 
 MAX_CURVE_ROUNDS = 200  # rounds of a curve that are kept
+MAX_KEPT_FEATURES = 2 * 10**7  # of a world whose rounds are kept: 160 MB
+_kept_rounds: dict[str, list[Round]] = {}
 
 
 class Curve(TypedDict):
@@ -74,9 +76,15 @@ def simulate(
 
     The reward of round t is learned after the decision of round t + delay.
     """
+    return _play(environment.rounds(seed, horizon), agent, horizon, watch, delay)
+
+
+def _play(
+    rounds: Iterable[Round], agent: Agent, horizon: int, watch: Callable[[int, Round], None] | None, delay: int
+) -> Array:
     regret = np.zeros(horizon)
     waiting: deque[tuple[Decision, float]] = deque()
-    for t, world in enumerate(environment.rounds(seed, horizon)):
+    for t, world in enumerate(rounds):
         if watch:
             watch(t, world)
         decision = agent.decide(world.arms)
@@ -87,6 +95,19 @@ def simulate(
     return regret
 
 
+def _rounds(task: Task) -> Iterable[Round]:
+    """The rounds of a task's world, which are kept, if they are not too many: the next task often has the same."""
+    key = json.dumps([task.environment, task.seed, task.horizon])
+    if key not in _kept_rounds:
+        _kept_rounds.clear()
+        world = task.world()
+        rounds = world.rounds(task.seed, task.horizon)
+        if max(world.arms, 1) * world.dim * task.horizon > MAX_KEPT_FEATURES:
+            return rounds
+        _kept_rounds[key] = list(rounds)
+    return _kept_rounds[key]
+
+
 def run_task(task: Task) -> Curve:
     """The task's curve; a failure names the task."""
     started = time.process_time()
@@ -94,7 +115,7 @@ def run_task(task: Task) -> Curve:
     try:
         agent = task.agent()
         watch = Watch(agent, task.horizon, kept) if task.watched else None
-        regret = simulate(task.world(), agent, task.horizon, task.seed, watch, task.delay)
+        regret = _play(_rounds(task), agent, task.horizon, watch, task.delay)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
     warmup, tuning = watch.split(regret) if watch else np.full((2, task.horizon), np.nan)
