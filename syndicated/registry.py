@@ -8,6 +8,8 @@ asked for: other packages cost nothing until they are used, and a broken one bre
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from syndicated.errors import InputError
@@ -23,13 +25,17 @@ T = TypeVar("T")
 class Registry(Mapping[str, type[T]], Generic[T]):
     """The subclasses of `base` among the names of a module and among the entry points of a group.
 
+    Those that are `unlisted`, by name with their module, need an extra: they are found by name only.
+
     >>> from syndicated.policies import POLICIES
     >>> POLICIES["LinUCB"].__name__
     'LinUCB'
     """
 
-    def __init__(self, group: str, base: type[T], namespace: Mapping[str, object]) -> None:
-        self.group, self.base = group, base
+    def __init__(
+        self, group: str, base: type[T], namespace: Mapping[str, object], unlisted: Mapping[str, str] = {}
+    ) -> None:
+        self.group, self.base, self.unlisted = group, base, dict(unlisted)
         self.kind = base.__name__.lower()
         classes = [value for value in namespace.values() if isinstance(value, type) and issubclass(value, base)]
         # Classes in the base's own file are there to be inherited from.
@@ -40,6 +46,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def __getitem__(self, name: str) -> type[T]:
         if name in self.built_in:
             return self.built_in[name]
+        if name in self.unlisted:
+            found: type[T] = getattr(import_module(self.unlisted[name]), name)
+            return found
         if name not in self._loaded:
             self._loaded[name] = self._load(self._plugins[name])
         return self._loaded[name]
@@ -58,7 +67,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def package(self, name: str) -> str | None:
         """The distribution and version that a class comes from; None for those that are built in."""
         key = _key(self, name)
-        return None if key in self.built_in else _package(self._plugins[key][0])
+        return None if key in self.built_in or key in self.unlisted else _package(self._plugins[key][0])
 
     def plugins(self) -> list[str]:
         """The names that other packages offer."""
@@ -116,7 +125,8 @@ def find(registry: Mapping[str, type[T]], name: str) -> type[T]:
 
 
 def _key(registry: Mapping[str, object], name: str) -> str:
-    for key in registry:
+    unlisted = registry.unlisted if isinstance(registry, Registry) else {}
+    for key in chain(registry, unlisted):
         if _plain(key) == _plain(name):
             return key
     raise InputError(f"no {name!r} is registered; there are {', '.join(registry)}")

@@ -25,5 +25,6 @@ from syndicated.policies.swlinucb import SWLinUCB as SWLinUCB
 from syndicated.policies.ucbglm import UCBGLM as UCBGLM
 from syndicated.registry import Registry
 
-POLICIES = Registry(__name__, Policy, globals())
+PEERS = dict.fromkeys(("MABWiserPolicy", "RiverPolicy", "VowpalWabbitPolicy"), "syndicated.policies._peers")
+POLICIES = Registry(__name__, Policy, globals(), unlisted=PEERS)
 __all__ = ["POLICIES", "Policy"]
