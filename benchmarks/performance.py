@@ -164,20 +164,20 @@ def catalogue_table() -> str:
     X, theta = rng.normal(size=(arms, dim)), rng.normal(size=dim)
     agent, decide, learn = Agent(LinUCB(dim=dim), catalogue=X), [], []
     for _ in range(40):
-        begin = perf_counter()
+        begin = process_time()
         decision = agent.decide()
-        between = perf_counter()
+        between = process_time()
         agent.learn(decision, float(decision.x @ theta))
         decide.append(between - begin)
-        learn.append(perf_counter() - between)
-    begin = perf_counter()
+        learn.append(process_time() - between)
+    begin = process_time()
     agent.decide(k=10)
-    slate, copied, to = perf_counter() - begin, [], np.empty_like(X)
+    slate, copied, to = process_time() - begin, [], np.empty_like(X)
     changes = catalogue_changes(agent, X)
     for _ in range(5):
-        begin = perf_counter()
+        begin = process_time()
         to[:] = X
-        copied.append(perf_counter() - begin)
+        copied.append(process_time() - begin)
     read, copy_size = arms * (dim + 1) * 8 / 1e9, 2 * X.nbytes / 1e9
     rows = [
         ["decide among all arms", f"{1e3 * np.median(decide):.1f} ms", f"{read / np.median(decide):.1f} GB/s read"],
@@ -204,9 +204,9 @@ def catalogue_changes(agent: Agent, X: Array) -> dict[str, float]:
 
 
 def _seconds(call: Callable[[int], object], n: int) -> float:
-    begin = perf_counter()
+    begin = process_time()
     call(n)
-    return perf_counter() - begin
+    return process_time() - begin
 
 
 def peer_table(peers: Peers) -> str:
@@ -224,7 +224,13 @@ def peer_table(peers: Peers) -> str:
         rows.append(["Agent(), nothing set", "here", *pool.submit(_play_ours, x, labels, arms).result()])
     rows.sort(key=lambda row: row[2])
     cells = [
-        [name, version, f"{1e6 * seconds / PEER_ROUNDS:,.0f}", f"{reward:.3f}", f"{memory / 1e6:,.0f} MB"]
+        [
+            name,
+            version,
+            f"{1e6 * seconds / PEER_ROUNDS:,.0f}",
+            f"{reward:.3f}",
+            "" if memory is None else f"{memory / 1e6:,.0f} MB",
+        ]
         for name, version, seconds, reward, memory in rows
     ]
     missing = "".join(f"\nNot there: {name}, {reason}.\n" for name, reason in peers.missing.items())

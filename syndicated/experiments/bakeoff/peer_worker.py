@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -194,12 +195,15 @@ def play(peer: Peer, x: Any, labels: Any) -> dict[str, Any]:
 
 
 def peak_memory() -> int | None:
-    """The most bytes that this process has had in memory; None where the system does not say."""
+    """The most bytes that this process has had in memory; None where the system does not say.
+
+    `getrusage` would not do: on Linux a new process begins with the peak of the one that started it.
+    """
     try:
-        import resource
-    except ImportError:  # Windows
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
         return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)
 
 
 def versions() -> dict[str, str]:
