@@ -290,16 +290,16 @@ THREADS = """\
 - Experiments use processes. Each of them has one thread of BLAS, unless the environment says otherwise, so that they
   do not compete for the cores ([_executors.py](../syndicated/experiments/_executors.py)).
 - A free-threaded Python has not run it: `uv python install 3.14t` found no interpreter where this page was made.
-  NumPy, llvmlite and Numba have wheels for it. Nothing here needs the GIL between agents of different threads, but
-  for two things that were not tried: the first call of a kernel, which a lock makes wait, and the service.
+  NumPy, llvmlite and Numba have wheels for it.
 """
 
 
 def growth_table(curves: Sequence[Curve]) -> str:
-    head = ["along", "grows like the power", *(f"{n}." for n in range(1, 8))]
-    return table(
-        head, [[axis, f"{exponent(x, micros):.2f}", *(f"{each:,.0f}" for each in micros)] for axis, x, micros in curves]
-    )
+    head, rows = ["along", "grows like the power", *(f"{n}." for n in range(1, 8))], []
+    for axis, x, micros in curves:
+        cells = [axis, f"{exponent(x, micros):.2f}", *(f"{each:,.0f}" for each in micros)]
+        rows.append(cells + [""] * (len(head) - len(cells)))
+    return table(head, rows)
 
 
 def page(rounds: str, curves: Sequence[Curve], catalogue: str, others: str, pairs: str, used: str) -> str:
