@@ -10,7 +10,16 @@ from syndicated.experiments._formatting import spec_text, table, time_text, vers
 from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
 from syndicated.experiments.scoreboard._policies import policy_section
 from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP
-from syndicated.experiments.scoreboard._ratios import Ratio, TunerRow, World, findings, marked, overall, world_rows
+from syndicated.experiments.scoreboard._ratios import (
+    Ratio,
+    TunerRow,
+    World,
+    findings,
+    marked,
+    overall,
+    trade_off,
+    world_rows,
+)
 from syndicated.experiments.scoreboard._worlds import (
     ABLATIONS,
     BASE_TUNER,
@@ -142,7 +151,17 @@ def _bars(worlds: Sequence[World]) -> str:
         where, worst = (found.worst[0], ratio_number(found.worst[1])) if found.worst else ("–", "–")
         rows.append([found.bar.text, where, f"{found.bar.most:g}", worst, found.verdict])
     head = ["bar", "worst in", "at most", "measured", "verdict"]
-    return f"## The bars for {OUR_TUNER}\n\n{table(head, rows, texts=2)}"
+    return f"## The bars for {OUR_TUNER}\n\n{table(head, rows, texts=2)}\n{_trade_off(worlds)}"
+
+
+def _trade_off(worlds: Sequence[World]) -> str:
+    rows = [[way.label, way.where, ratio_number(way.worst), ratio_number(way.mean)] for way in trade_off(worlds)]
+    if not rows:
+        return ""
+    said = (
+        f"Mean regret as a multiple of {BEST_FIXED}'s, where boldness is what is fixed: one value for all worlds, and "
+    )
+    return f"{said}{OUR_TUNER}.\n\n{table(['what is played', 'worst in', 'there', 'geometric mean'], rows, texts=2)}"
 
 
 def _details(worlds: Sequence[World]) -> str:

@@ -8,9 +8,9 @@ means is one. They need no formula for the error of a ratio and stay above 0; th
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,13 +61,17 @@ def marked(ratio: Ratio | None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A world of the board: the final regret of every repeat, by tuner; `best` is the candidate behind Best fixed."""
+    """A world of the board: the final regret of every repeat, by tuner; `best` is the candidate behind Best fixed.
+
+    `fixed` has the mean regret of every candidate.
+    """
 
     experiment: Experiment
     group: str
     regrets: Mapping[str, Array]
     best: str
     seconds: float
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
     def ratio(self, tuner: str, base: str = BASE_TUNER) -> Ratio | None:
         """The tuner's mean regret divided by the other's; None if one of them did not play, or if they are the same."""
@@ -110,7 +114,8 @@ def gather(group: str, run: Run) -> World:
     fixed = list(candidates(run.experiment.tuners))
     best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
     shown = {label: values for label, values in regrets.items() if label not in fixed or label == BOLDNESS_2}
-    return World(run.experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds)
+    means = {label: float(regrets[label].mean()) for label in fixed}
+    return World(run.experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds, means)
 
 
 def _final_regrets(run: Run) -> dict[str, Array]:
@@ -139,6 +144,31 @@ def _log_ratio(own: Array, base: Array) -> Array:
     least = np.maximum(np.maximum(own, base) / MAX_RATIO, np.finfo(float).tiny)
     logs: Array = np.log(np.maximum(own, least) / np.maximum(base, least))
     return logs
+
+
+class Way(NamedTuple):
+    """One way to play in every world: the ratios of its mean regret to that of the best fixed value, put together."""
+
+    label: str
+    mean: float
+    worst: float
+    where: str
+
+
+def trade_off(worlds: Sequence[World]) -> list[Way]:
+    """What one boldness for all worlds would give, for each, and what our tuner gives."""
+    kinds = [world for world in worlds if BOLDNESS_2 in world.fixed and OUR_TUNER in world.regrets]
+    if not kinds:
+        return []
+    ways = {label: [world.fixed[label] for world in kinds] for label in kinds[0].fixed}
+    ways[OUR_TUNER] = [float(world.regrets[OUR_TUNER].mean()) for world in kinds]
+    return [_way(label, means, kinds) for label, means in ways.items()]
+
+
+def _way(label: str, means: Sequence[float], worlds: Sequence[World]) -> Way:
+    ratios = np.array(means) / [world.fixed[world.best] for world in worlds]
+    worst = int(ratios.argmax())
+    return Way(label, float(np.exp(np.log(ratios).mean())), float(ratios[worst]), worlds[worst].experiment.title)
 
 
 def overall(worlds: Sequence[World], tuner: str, base: str = BASE_TUNER) -> Ratio | None:

@@ -417,6 +417,19 @@ def test_ablations_have_a_table_of_their_own() -> None:
     assert "Appendix" not in _markdown.page([made_up(Syndicated=[1])], {})
 
 
+def test_the_page_shows_what_one_boldness_for_all_worlds_would_give() -> None:
+    fixed = {"boldness=1": 2.0, "boldness=2": 4.0}
+    worlds = [
+        replace(made_up(Syndicated=[9], **{OUR_TUNER: [3]}), fixed=fixed),
+        replace(made_up("drift", Syndicated=[9], **{OUR_TUNER: [1]}), fixed={"boldness=1": 1.0, "boldness=2": 4.0}),
+    ]
+    text = _markdown.page(worlds, {})
+    assert "| boldness=1 | LinUCB, as in the paper | 1.00 | 1.00 |" in text
+    assert "| boldness=2 | theta changes at unknown times | 4.00 | 2.83 |" in text
+    assert f"| {OUR_TUNER} | LinUCB, as in the paper | 1.50 | 1.22 |" in text
+    assert "what is played" not in _markdown.page([made_up(Syndicated=[1])], {})
+
+
 def test_settings_tell_every_world_and_label() -> None:
     text = _markdown.settings(list(WORLDS.values()))
     for e in WORLDS.values():
