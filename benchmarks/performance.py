@@ -153,6 +153,9 @@ def draw_growth(curves: Sequence[Curve]) -> "Figure":
     for axes, (axis, x, micros) in zip(figure.subplots(1, len(curves), sharey=True), curves, strict=True):
         axes.plot(x, micros, marker="o")
         axes.set(xscale="log", yscale="log", xlabel=axis, title=f"grows like the power {exponent(x, micros):.2f}")
+        if x[-1] < 100 * x[0]:  # less than two decades: the points themselves, not powers of ten
+            axes.xaxis.minorticks_off()
+            axes.set_xticks(x, [str(each) for each in x])
         axes.grid(alpha=0.3)
     figure.axes[0].set_ylabel("µs a round, decide + learn")
     return figure
