@@ -21,7 +21,7 @@ from syndicated.types import Array, Ints
 # The places of `ScaledRidge.sums`.
 TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM, NEW_SHARE, OWN = range(13)
 SUMS = OWN + 1
-PLAYS, MEAN, PLAYED_LAST, MARK, FEATURES = range(5)  # the columns of `ScaledRidge.known`; from the last on, features
+PLAYS, MEAN, PLAYED_LAST, MARK, FEATURES = range(5)  # the rows of `ScaledRidge.known`; from the last on, features
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -57,8 +57,9 @@ MODEL_FIELDS = [
     "high",
     "known",
 ]
-# What scores are computed from: centres, units, inverses, thetas, sums, and the rows that are remembered.
-SCORING = "f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,::1]"
+# What scores are computed from, in this order: centres, units, inverses, thetas, sums, the rows that are remembered.
+Scoring = tuple[Array, Array, Array, Array, Array, Array]
+SCORING = "Tuple((f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,::1]))"
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -96,7 +97,7 @@ def parts(flat: Array, dim: int, size: int) -> Model:
         flat[centre:unit],
         flat[unit:low],
         flat[low:high],
-        flat[high:].reshape((MAX_ROWS, FEATURES + dim)),
+        flat[high:].reshape((FEATURES + dim, MAX_ROWS)),
     )
 
 
@@ -193,10 +194,10 @@ def find(known: Array, x: Array, mark: float) -> int:
 
     Places are taken one after the other, until there are none left.
     """
-    for k in range(len(known)):
-        if known[k, PLAYED_LAST] == 0.0:
+    for k in range(known.shape[1]):
+        if known[PLAYED_LAST, k] == 0.0:
             return -1
-        if known[k, MARK] == mark and np.all(known[k, FEATURES:] == x):
+        if known[MARK, k] == mark and np.all(known[FEATURES:, k] == x):
             return k
     return -1
 
@@ -208,9 +209,9 @@ def recall(sums: Array, known: Array, x: Array, count: int) -> int:
     k = find(known, x, mark)
     new = k < 0
     if new:
-        k = int(np.argmin(known[:, PLAYED_LAST]))
-        known[k, PLAYS], known[k, MEAN], known[k, MARK], known[k, FEATURES:] = 0.0, 0.0, mark, x
-    known[k, PLAYED_LAST] = count
+        k = int(np.argmin(known[PLAYED_LAST]))
+        known[PLAYS, k], known[MEAN, k], known[MARK, k], known[FEATURES:, k] = 0.0, 0.0, mark, x
+    known[PLAYED_LAST, k] = count
     sums[NEW_SHARE] += (new - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
     return k
 
@@ -230,23 +231,14 @@ def own_effects(shares: Array, means: Array, left: Array, X: Array, known: Array
     """`own_share` of every row of X, and the mean of its rewards."""
     for a in range(len(X)):
         k = find(known, X[a], fingerprint(X[a]))
-        means[a] = known[k, MEAN] if k >= 0 else 0.0
-        shares[a], left[a] = own_share(known[k, PLAYS] if k >= 0 else 0.0, variance)
+        means[a] = known[MEAN, k] if k >= 0 else 0.0
+        shares[a], left[a] = own_share(known[PLAYS, k] if k >= 0 else 0.0, variance)
 
 
 @compiled(f"void(f8[:,::1], f8[:,::1], {SCORING}, f8[::1])")
-def own_scores(
-    out: Array,
-    X: Array,
-    centre: Array,
-    unit: Array,
-    inverses: Array,
-    thetas: Array,
-    sums: Array,
-    known: Array,
-    alphas: Array,
-) -> None:
+def own_scores(out: Array, X: Array, scoring: Scoring, alphas: Array) -> None:
     """`ucb_scores` of rows that have effects of their own, under the first of the inverses."""
+    centre, unit, inverses, thetas, sums, known = scoring
     arms, K = standard_columns(X, centre, unit, thetas.shape[1]), len(X)
     shares, means, left = np.empty(K), np.empty(K), np.empty(K)
     linear, widths = dot(arms, thetas[0]), squares(arms, inverses[0])
@@ -259,27 +251,17 @@ def own_scores(
 
 
 @compiled(f"b1(i8[::1], f8[:,::1], {SCORING}, f8[::1], f8)")
-def ucb_best(
-    out: Ints,
-    X: Array,
-    centre: Array,
-    unit: Array,
-    inverses: Array,
-    thetas: Array,
-    sums: Array,
-    known: Array,
-    boldness: Array,
-    noise: float,
-) -> bool:
+def ucb_best(out: Ints, X: Array, scoring: Scoring, boldness: Array, noise: float) -> bool:
     """`best` of the optimistic scores of every boldness, in multiples of the noise, under the first of the inverses.
 
     Gives whether several arms are best, which is for a draw to settle.
     """
+    centre, unit, inverses, thetas, sums, _ = scoring
     scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
     for n in range(len(boldness)):
         alphas[n] = boldness[n] * noise
     if sums[OWN] > 0.0:
-        own_scores(scores, X, centre, unit, inverses, thetas, sums, known, alphas)
+        own_scores(scores, X, scoring, alphas)
     else:
         ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
     best(out, scores, X)
@@ -287,21 +269,10 @@ def ucb_best(
 
 
 @compiled(f"void(i8[:,::1], f8[:,:,::1], {SCORING}, f8[::1], f8)")
-def ucb_best_many(
-    out: Ints,
-    tables: Array,
-    centre: Array,
-    unit: Array,
-    inverses: Array,
-    thetas: Array,
-    sums: Array,
-    known: Array,
-    boldness: Array,
-    noise: float,
-) -> None:
+def ucb_best_many(out: Ints, tables: Array, scoring: Scoring, boldness: Array, noise: float) -> None:
     """`ucb_best` of each of many tables; `TIED` where several arms are best."""
     for t in range(len(tables)):
-        if ucb_best(out[t], tables[t], centre, unit, inverses, thetas, sums, known, boldness, noise):
+        if ucb_best(out[t], tables[t], scoring, boldness, noise):
             out[t] = TIED
 
 
@@ -354,7 +325,7 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high, known = model
     y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
-    row = known[recall(sums, known, x, count)]
+    row = known[:, recall(sums, known, x, count)]
     sums[TIES] += y == sums[LAST]
     sums[LAST] = y
     z, u, predicted = standard(x, centre, unit, len(theta)), np.empty(len(theta)), 0.0
@@ -385,8 +356,8 @@ def decide_round(X: Array, flat: Array, size: int, boldness: float) -> tuple[int
     G, _, sums, _, _, stack, theta, _, centre, unit, _, _, known = parts(flat, dim, size)
     noise = unit_of_boldness(G[-1, -1], sums, size > dim)
     out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
-    solved = stack.reshape((1, size, size)), theta.reshape((1, size))
-    if ucb_best(out, X, centre, unit, solved[0], solved[1], sums, known, given, noise):
+    scoring = centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known
+    if ucb_best(out, X, scoring, given, noise):
         return TIED, noise
     return int(out[0]), noise
 
@@ -410,15 +381,11 @@ def observe_many(
     return len(X), lost
 
 
-@compiled(
-    f"UniTuple(f8, 3)(i8[::1], {MODEL}, f8[:,:,::1], f8[:,::1], "
-    "f8[:,:,::1], i8[::1], f8[::1], f8[::1], f8, i8, i8, f8, b1)"
-)
+@compiled(f"UniTuple(f8, 3)(i8[::1], {MODEL}, {SCORING}, f8[:,:,::1], i8[::1], f8[::1], f8[::1], f8, i8, i8, f8, b1)")
 def replay_rounds(
     out: Ints,
     model: Model,
-    inverses: Array,
-    thetas: Array,
+    scoring: Scoring,
     tables: Array,
     places: Ints,
     rewards: Array,
@@ -434,11 +401,10 @@ def replay_rounds(
     Until several arms are best, none can be played, or the model is due for a refresh: how many rounds were done, how
     many of them were learned, and what the last one cost.
     """
-    G, _, sums, _, _, _, _, _, centre, unit, _, _, known = model
-    learned = 0
+    G, sums, learned = model[0], model[2], 0
     for t in range(len(tables)):
         noise = unit_of_boldness(G[-1, -1], sums, intercept)
-        tied = ucb_best(out[t : t + 1], tables[t], centre, unit, inverses, thetas, sums, known, boldness, noise)
+        tied = ucb_best(out[t : t + 1], tables[t], scoring, boldness, noise)
         if tied or out[t] < 0:
             return t, learned, 0.0
         if out[t] == places[t]:

@@ -79,6 +79,7 @@ from syndicated.types import Array, Ints, Params
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
 OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that rows have no effects
+MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is looked up for a decision
 MIN_OWN_VARIANCE = 1e-3  # less is none
 MIN_JUDGED_RSS = 1e-6  # of the rewards' sum of squares: what rows explain beyond that says nothing for effects
 SOON = 500  # observations within which a level that moved twice is one that moves
@@ -88,6 +89,7 @@ MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision befor
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
 MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
+Effects = tuple[Array, Array, Array]
 NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
 
 
@@ -158,7 +160,7 @@ class ScaledRidge(Learner):
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
         self.sums, self.trace = np.zeros(SUMS), np.zeros(self.dim)
-        self.known = np.zeros((MAX_ROWS, FEATURES + self.dim))
+        self.known = np.zeros((FEATURES + self.dim, MAX_ROWS))
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
         self.keep(np.zeros((0, self.dim)))
 
@@ -183,7 +185,7 @@ class ScaledRidge(Learner):
         """Start again from nothing but the units."""
         self.G[:], self.b[:], self.trace[:], self.due = 0.0, 0.0, 0.0, self.count + 1
         self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM, OWN]] = 0.0
-        self.known[:, [PLAYS, MEAN]] = 0.0
+        self.known[[PLAYS, MEAN]] = 0.0
         self.lam = _pooled(np.zeros(len(PENALTIES)))
         self.stack, self.thetas = np.zeros((1, self.size, self.size)), np.zeros((1, self.size))
         self.stack[0] = np.eye(self.size) * (math.sqrt(self.lam) if self.factored else 1.0 / self.lam)
@@ -255,7 +257,7 @@ class ScaledRidge(Learner):
         """v: the variance of the effects of rows, over the noise's; 0 if there are none."""
         return float(self.sums[OWN])
 
-    def effects(self, X: Array) -> tuple[Array, Array, Array]:
+    def effects(self, X: Array) -> Effects:
         """How much the own mean of each row counts, this mean, and the variance, over the noise's, that is left."""
         shares, means, left = np.empty((3, len(X)))
         own_effects(shares, means, left, X, self.known, self.own_variance)
@@ -268,13 +270,13 @@ class ScaledRidge(Learner):
             self._estimated = self._prior, noise
             return None if arm == TIED else [arm]
         played = np.empty(len(boldness), dtype=np.int64)
-        tied = ucb_best(played, X, *self._scoring, boldness, self.estimate({})[1])
+        tied = ucb_best(played, X, self._scoring, boldness, self.estimate({})[1])
         return None if tied else played.tolist()
 
     def best_many(self, tables: Array, boldness: Array) -> list[list[int] | None]:
         """`best` of each of many tables."""
         played = np.empty((len(tables), len(boldness)), dtype=np.int64)
-        ucb_best_many(played, tables, *self._scoring, boldness, self.estimate({})[1])
+        ucb_best_many(played, tables, self._scoring, boldness, self.estimate({})[1])
         return [None if arms[0] == TIED else arms for arms in played.tolist()]
 
     def _estimated_solutions(self, count: int) -> Solutions:
@@ -302,7 +304,7 @@ class ScaledRidge(Learner):
     def _linear_share(self, x: Array) -> float:
         """How much of the next reward of this row theta has to tell, in standard deviations of what it has not."""
         place = find(self.known, x, fingerprint(x))
-        share, left = own_share(self.known[place, PLAYS] if place >= 0 else 0.0, self.own_variance)
+        share, left = own_share(self.known[PLAYS, place] if place >= 0 else 0.0, self.own_variance)
         return float((1.0 - share) / math.sqrt(1.0 + left))
 
     def learn_many(self, X: Array, rewards: Array) -> None:
@@ -325,9 +327,8 @@ class ScaledRidge(Learner):
         """
         if self._empty:
             return 0
-        model, logged = (self._arrays, self.stack, self.thetas), (tables, places, rewards)
-        counts = self.origin, self.count, self.due
-        found = replay_rounds(played, *model, *logged, boldness, *counts, MAX_PRECISION_LOSS, self.intercept)
+        given = self._arrays, self._scoring, tables, places, rewards, boldness, self.origin
+        found = replay_rounds(played, *given, self.count, self.due, MAX_PRECISION_LOSS, self.intercept)
         done, learned, lost = found
         if learned:
             self.count, self._estimated = self.count + int(learned), None
@@ -378,8 +379,8 @@ class ScaledRidge(Learner):
 
     def _judge_effects(self) -> tuple[float, Spectrum]:
         """The variance of the effects of rows, its posterior mean, and the spectrum that it leaves."""
-        plays = self.known[self.known[:, PLAYS] > 0.0, PLAYS]
-        if plays.max(initial=0.0) > 1.0:
+        plays = self.known[PLAYS, self.known[PLAYS] > 0.0]
+        if plays.max(initial=0.0) > 1.0 and len(self.rows) <= MAX_OWN_ARMS:
             floor, variances = MIN_JUDGED_RSS * float(self.sums[TOTAL]), np.append(0.0, OWN_VARIANCES)
             found = np.array([self._marginal(self._spectrum(v, floor), plays, v) for v in variances])
             found[0] += OWN_EVIDENCE + math.log(len(OWN_VARIANCES))
@@ -417,12 +418,9 @@ class ScaledRidge(Learner):
         """Σ v v', Σ v y and Σ y², of which effects of rows of this variance take their share."""
         if variance == 0.0:
             return self.G, self.b, float(self.sums[TOTAL])
-        rows = self.known[self.known[:, PLAYS] > 0.0]
-        plays, means, V = (
-            rows[:, PLAYS],
-            rows[:, MEAN],
-            np.column_stack([rows[:, FEATURES:] - self.first, np.ones(len(rows))]),
-        )
+        rows = self.known[:, self.known[PLAYS] > 0.0]
+        V = np.column_stack([rows[FEATURES:].T - self.first, np.ones(rows.shape[1])])
+        plays, means = rows[PLAYS], rows[MEAN]
         taken = plays**2 * variance / (1.0 + plays * variance)
         rest = float(self.sums[TOTAL] - taken @ means**2)
         return self.G - (V.T * taken) @ V, self.b - (taken * means) @ V, rest

@@ -20,7 +20,7 @@ from syndicated._models.kernels import (
     ucb_scores_by_number,
 )
 from syndicated._models.ridge import Prior, Ridge, Solutions
-from syndicated._models.scaled_ridge import ScaledRidge
+from syndicated._models.scaled_ridge import Effects, ScaledRidge
 from syndicated._validation import MAX_MAGNITUDE, check_number
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
@@ -153,10 +153,11 @@ class RidgePolicy(Policy):
         In natural units arms that are equally good are put in a random order: before the first rewards all may be
         equal, and rewards may come late.
         """
-        if isinstance(self.model, ScaledRidge) and self.model.own_variance:
-            out = self._own_scores(arms, alphas, solutions, thetas)
-        else:
+        effects = self._effects(arms)
+        if effects is None:
             out = self._linear_scores(arms, alphas, solutions, thetas)
+        else:
+            out = self._own_scores(effects, arms, alphas, solutions, thetas)
         if isinstance(self.model, ScaledRidge) and break_ties(out, NO_DRAWS):
             break_ties(out, rng.uniforms(len(arms)))
         return out
@@ -170,18 +171,19 @@ class RidgePolicy(Policy):
             ucb_scores_by_number(out, arms, self.model.catalogue, solutions.squared, thetas, solutions.rows, alphas)
         return out
 
-    def _own_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
+    def _own_scores(self, effects: Effects, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         """Optimism about rows that have effects of their own."""
         means = self._linear_scores(arms, np.zeros(len(alphas)), solutions, thetas)
         widths = self._linear_scores(arms, np.ones(len(alphas)), solutions, thetas) - means
-        shares, own, left = self._effects(arms)
+        shares, own, left = effects
         scores: Array = means + shares * (own - means)
         scores += alphas[:, None] * np.sqrt(((1.0 - shares) * widths) ** 2 + left)
         return scores
 
-    def _effects(self, arms: Arms) -> tuple[Array, Array, Array]:
-        """`ScaledRidge.effects` of arms, which may be numbers of the catalogue."""
-        assert isinstance(self.model, ScaledRidge)
+    def _effects(self, arms: Arms) -> Effects | None:
+        """`ScaledRidge.effects` of arms, which may be numbers of the catalogue; None if rows have none of their own."""
+        if not isinstance(self.model, ScaledRidge) or not self.model.own_variance:
+            return None
         return self.model.effects(arms if arms.ndim == 2 else self.model.rows[arms])
 
     def _lookup(self, points: Sequence[Params]) -> tuple[Solutions, Array]:
@@ -209,9 +211,9 @@ class RidgePolicy(Policy):
     def predict(self, arms: Arms, params: Params) -> Array:
         found = self._solutions([params])
         means = dot(self.columns(arms), found.thetas[found.rows[0]])
-        if isinstance(self.model, ScaledRidge) and self.model.own_variance:
-            shares, own, _ = self._effects(arms)
-            means += shares * (own - means)
+        effects = self._effects(arms)
+        if effects is not None:
+            means += effects[0] * (effects[1] - means)
         return means + self.model.level
 
     def expected(self, score: float) -> float:

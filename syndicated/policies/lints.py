@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._models.kernels import solve_upper, ts_scores
-from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
@@ -47,8 +46,9 @@ class LinTS(RidgePolicy):
         found, alphas = self._lookup(points)
         out = np.empty((len(points), len(arms)))
         ts_scores(out, self.columns(arms), found.stack, found.thetas, found.rows, alphas, rng.normals(self.size))
-        if isinstance(self.model, ScaledRidge) and self.model.own_variance:
-            shares, own, left = self._effects(arms)
+        effects = self._effects(arms)
+        if effects is not None:
+            shares, own, left = effects
             out += shares * (own - out) + np.outer(alphas, np.sqrt(left) * rng.normals(len(arms)))
         return out
 

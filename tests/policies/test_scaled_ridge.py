@@ -464,7 +464,7 @@ def test_effects_of_rows_are_chosen_by_the_exact_likelihood(intercept: bool) -> 
     rewards -= 7.0 * (not intercept)
     model = taught(LinUCB, rows[played], rewards, intercept)
     model._refresh()
-    plays, active = model.known[:, 0][model.known[:, 0] > 0], np.count_nonzero(rows[played]) / len(played)
+    plays, active = model.known[0][model.known[0] > 0], np.count_nonzero(rows[played]) / len(played)
     Z, y = rows[played] * model.unit, rewards
 
     def exact(variance: float) -> float:
@@ -536,3 +536,15 @@ def test_arms_of_a_catalogue_with_effects_of_their_own_score_like_their_features
             )
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert by_row.model.own_variance > 0.0  # type: ignore[union-attr]
+
+
+def test_rows_of_a_very_large_catalogue_have_no_effects() -> None:
+    """Each would have to be looked up for every decision."""
+    played, rows, rewards = _effects_data(120, 12, 0.6)
+    for arms, own in ((10_000, True), (10_001, False)):
+        policy = LinUCB(dim=3)
+        policy.prepare([POINT], np.resize(rows, (arms, 3)))
+        for x, reward in zip(rows[played], rewards, strict=True):
+            policy.learn(x, float(reward), {})
+        assert isinstance(policy.model, ScaledRidge)
+        assert (policy.model.own_variance > 0.0) == own
