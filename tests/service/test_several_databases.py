@@ -2,21 +2,19 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, closing, contextmanager
 from pathlib import Path
 
-import httpx
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from support.api_service import ARMS, Api
+from support.api_service import ARMS, Api, serving
 from support.live_service import free_port
 from support.service_processes import Callers, ServiceProcesses, check, run
 
 from syndicated.cli import main
 from syndicated.errors import InputError
-from syndicated.service import create_app
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
 from syndicated.service.core.state import State
@@ -26,25 +24,16 @@ NAMES = [f"bandit{k}" for k in range(6)]
 PLACES = [next(name for name in NAMES if place_of(name, 2) == place) for place in range(2)]  # a bandit of each
 
 
-@asynccontextmanager
-async def serving(*addresses: str) -> AsyncIterator[Api]:
-    """A service on several journals, and a caller with an admin key."""
-    app = create_app([open_store(address) for address in addresses])
-    app.services.start()
-    try:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-            api = Api(app, client)
-            client.headers["authorization"] = f"Bearer {await api.key('admin')}"
-            yield api
-    finally:
-        await app.services.stop()
+def several(*addresses: str) -> AbstractAsyncContextManager[Api]:
+    """A service on several journals."""
+    return serving([open_store(address) for address in addresses])
 
 
 def test_bandits_are_spread_by_name_and_everything_works_across_databases(database: Callable[[], str]) -> None:
     addresses = [database(), database()]
 
     async def fill() -> dict[str, str]:
-        async with serving(*addresses) as api:
+        async with several(*addresses) as api:
             open_ids = {}
             for name in NAMES:
                 await api.create(name)
@@ -65,7 +54,7 @@ def test_bandits_are_spread_by_name_and_everything_works_across_databases(databa
             return open_ids
 
     async def go_on(open_ids: dict[str, str]) -> None:
-        async with serving(*addresses[::-1]) as api:
+        async with several(*addresses[::-1]) as api:
             for name, id_ in open_ids.items():
                 assert (await api.reward({"decision_id": id_}, name=name)).json()["outcome"] == "learned"
                 assert (await api.call("GET", f"/v1/bandits/{name}")).json()["decisions"] == 2
@@ -105,7 +94,7 @@ def test_a_database_that_is_away_takes_only_its_own_bandits_with_it(database: Ca
     here, away = PLACES
 
     async def test() -> None:
-        async with serving(*addresses) as api:
+        async with several(*addresses) as api:
             for name in (here, away):
                 await api.create(name)
             with _unreachable(addresses[1]):
@@ -156,7 +145,7 @@ def test_workers_serve_several_databases_and_a_wrong_set_of_them_is_refused(
 
 def test_a_bandit_in_the_journal_of_another_name_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
-        async with serving(str(tmp_path / "alone.db")) as api:
+        async with several(str(tmp_path / "alone.db")) as api:
             await api.create(PLACES[1])
 
     asyncio.run(test())

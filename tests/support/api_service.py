@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from syndicated.service.core.messages import KeyRequest
 from syndicated.service.http.app import App
 from syndicated.service.http.headers import PROBLEM
 from syndicated.service.http.problem_documents import PROBLEM_KINDS
-from syndicated.store import SQLite
+from syndicated.store import SQLite, Store
 
 ROOT = Path(__file__).parents[2]
 VECTOR = {"features": {"kind": "vector", "dim": 2}}
@@ -88,10 +88,10 @@ def check_reply(reply: httpx.Response) -> None:
 
 @asynccontextmanager
 async def serving(
-    file: Path, limits: Limits | None = None, clock: Callable[[], float] = time.time
+    journal: Path | Sequence[Store], limits: Limits | None = None, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[Api]:
-    """A service whose caller has an admin key."""
-    app = create_app(SQLite(file), limits, clock=clock)
+    """A service, on a file or on several journals, whose caller has an admin key."""
+    app = create_app(SQLite(journal) if isinstance(journal, Path) else journal, limits, clock=clock)
     app.services.start()
     try:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
