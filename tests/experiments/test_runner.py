@@ -177,3 +177,13 @@ def test_processes_have_one_thread_for_linear_algebra_unless_the_environment_say
     found = dict(processes_for(os.getenv, 2)(["OPENBLAS_NUM_THREADS", "PATH"]))  # type: ignore[type-var]
     assert found == {"OPENBLAS_NUM_THREADS": seen, "PATH": os.environ["PATH"]}
     assert os.getenv("OPENBLAS_NUM_THREADS") == given
+
+
+def test_tasks_of_one_world_share_its_rounds_and_give_what_each_gives_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [*SMALL.tasks(), *replace(SMALL, horizon=SMALL.horizon // 2).tasks()]
+    together = timeless([runner.run_task(task) for task in tasks])
+    assert runner._rounds(tasks[-1]) is runner._rounds(tasks[-1])
+    monkeypatch.setattr(runner, "MAX_KEPT_FEATURES", 0)
+    runner._kept_rounds.clear()
+    assert timeless([runner.run_task(task) for task in tasks]) == together
+    assert not runner._kept_rounds
