@@ -209,12 +209,16 @@ class RidgePolicy(Policy):
         return self.model.select([(p["lam"], p.get("intercept", own), p.get("memory", 1.0)) for p in points])
 
     def predict(self, arms: Arms, params: Params) -> Array:
-        found = self._solutions([params])
-        means = dot(self.columns(arms), found.thetas[found.rows[0]])
-        effects = self._effects(arms)
+        means: Array = self._means(arms, [params])[0]
+        return means + self.model.level
+
+    def _means(self, arms: Arms, points: Sequence[Params]) -> Array:
+        """(n, K): what every point expects of every arm, from the level of rewards."""
+        columns, found, effects = self.columns(arms), self._solutions(points), self._effects(arms)
+        means = np.stack([dot(columns, found.thetas[row]) for row in found.rows])
         if effects is not None:
             means += effects[0] * (effects[1] - means)
-        return means + self.model.level
+        return means
 
     def expected(self, score: float) -> float:
         return score + self.model.level

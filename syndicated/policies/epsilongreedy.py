@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._models.arm_draws import first_best, preferred, random_arm
-from syndicated._models.kernels import dot
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -56,9 +55,8 @@ class EpsilonGreedy(RidgePolicy):
         return "epsilon" in given
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        columns, found = self.columns(arms), self._solutions(points)
+        columns, means = self.columns(arms), self._means(arms, points)
         explore, which = rng.uniforms(2)
-        means = [dot(columns, found.thetas[row]) for row in found.rows]
         arm = random_arm(columns, np.ones(columns.shape[1]), which)
         return np.stack(
             [

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from syndicated._models.arm_draws import first_best, preferred, random_arm
-from syndicated._models.kernels import dot
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -39,10 +38,8 @@ class SquareCB(RidgePolicy):
         return Space(boldness=[0.3, 1.0, 3.0])
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        columns, found = self.columns(arms), self._solutions(points)
-        u, t, out = rng.uniforms(1)[0], self.model.count + 1, []
-        for row, point in zip(found.rows, points, strict=True):
-            means = dot(columns, found.thetas[row])
+        columns, u, t, out = self.columns(arms), rng.uniforms(1)[0], self.model.count + 1, []
+        for means, point in zip(self._means(arms, points), points, strict=True):
             p = self.probabilities(columns, means, point["alpha"], t)
             out.append(preferred(means, random_arm(columns, p, u)))
         return np.stack(out)

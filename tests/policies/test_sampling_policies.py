@@ -7,6 +7,7 @@ import pytest
 
 from syndicated import EpsilonGreedy, LinUCB, RegCB, SquareCB
 from syndicated._models.arm_draws import preferred
+from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import POLICY, Stream
@@ -54,6 +55,21 @@ def test_squarecb_draws_by_the_inverse_of_the_gaps() -> None:
     expected[best] = 1 - expected.sum()
     assert close(frequencies(policy, arms, {"alpha": alpha, "lam": 1.0}), expected)
     assert frequencies(policy, arms, {"alpha": 0.0, "lam": 1.0})[best] == 1
+
+
+@pytest.mark.parametrize("make", [EpsilonGreedy, SquareCB])
+def test_the_best_arm_is_the_one_that_is_predicted_to_be_best_also_by_effects_of_rows(make: type[RidgePolicy]) -> None:
+    random, policy = np.random.default_rng(0), make(dim=2)
+    arms, values, point = random.normal(size=(12, 2)), 3 * random.normal(size=12), {"boldness": 0.0}
+    policy.prepare([point])
+    for place in random.integers(12, size=400):
+        policy.learn(arms[place], float(values[place] + 0.1 * random.normal()), {})
+    assert isinstance(policy.model, ScaledRidge)
+    assert policy.model.own_variance > 0
+    params = policy.theory(400, point)
+    best = int(policy.predict(arms, params).argmax())
+    assert best == int(values.argmax())
+    assert int(policy.scores(arms, [params], Stream(5, POLICY))[0].argmax()) == best
 
 
 @pytest.mark.parametrize("make", [EpsilonGreedy, SquareCB])
