@@ -5,8 +5,9 @@
     for the champion k:  m_j = mean of a_j - a_k,  v_j its variance over the t rewards
     j becomes champion where  m_j > sqrt(2 (t v_j rho² + 1) / (t² rho²) log(sqrt(t v_j rho² + 1) (n - 1) / alpha))
 
-The largest such difference wins. The bound holds at all times together, for many rewards (it is asymptotic), so that
-looking after every reward costs nothing: a challenger that is not better is promoted with probability alpha at most.
+with rho² = (log(1 - 2 log a) - 2 log a)/1000, a = alpha/(n - 1). The largest such difference wins. The bound holds at
+all times together, for many rewards (it is asymptotic), so that looking after every reward costs nothing: while k is
+champion, one that is not better is promoted with probability alpha at most. (Half of it: the sequence has two sides.)
 One shared model; every point is asked for its arm; O(n²) a reward. No horizon is needed. There is no bound on the
 regret, which is at least of order T^(2/3), what the trials cost.
 
@@ -26,7 +27,7 @@ from syndicated.tuners._draws import drawn
 from syndicated.tuners.base import MIN_PROBABILITY, Adaptive, could_share
 from syndicated.types import Array, Choice, Params
 
-TIGHTEST_AT = 1000.0  # how many rewards the sequence is tightest for
+TIGHTEST_AT = 1000.0  # the sum of variances, t v, that the sequence is tightest for, nearly
 
 
 @dataclass(eq=False)
@@ -99,7 +100,7 @@ class ChampionChallenger(Adaptive):
 
 def radius(t: float, variances: Array, alpha: float) -> Array:
     """Half the width of the confidence sequence for a mean, after t numbers with these variances."""
-    rho2 = (-2.0 * math.log(alpha) + math.log(max(1.0, -2.0 * math.log(alpha))) + 1.0) / TIGHTEST_AT
+    rho2 = max(1.0, math.log(1.0 - 2.0 * math.log(alpha)) - 2.0 * math.log(alpha)) / TIGHTEST_AT  # 0 if alpha is 1
     spread = t * variances * rho2 + 1.0
     found: Array = np.sqrt(2.0 * spread / (t * t * rho2) * np.log(np.sqrt(spread) / alpha))
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from syndicated import ChampionChallenger, Space
 from syndicated.streams import NOISE, TUNER, Stream
-from syndicated.tuners.championchallenger import TIGHTEST_AT
+from syndicated.tuners.championchallenger import radius
 from syndicated.types import Choice
 
 SPACE = Space(boldness=[1.0, 2.0, 4.0])
@@ -33,7 +33,7 @@ def history(
 def test_the_lead_is_that_of_plain_sums() -> None:
     tuner, found = history(400, (0.5, 0.5, 0.6))
     k, alpha, t = tuner.champion, 0.05 / 2, len(found)
-    rho2 = (-2 * math.log(alpha) + math.log(-2 * math.log(alpha)) + 1) / TIGHTEST_AT
+    rho2 = (-2 * math.log(alpha) + math.log(1 - 2 * math.log(alpha))) / 1000
     for j in range(3):
         differences = []
         for choice, reward in found:
@@ -42,6 +42,17 @@ def test_the_lead_is_that_of_plain_sums() -> None:
         m, v = np.mean(differences), np.var(differences)
         width = math.sqrt(2 * (t * v * rho2 + 1) / (t * t * rho2) * math.log(math.sqrt(t * v * rho2 + 1) / alpha))
         assert tuner.lead()[j] == pytest.approx(0.0 if j == k else m - width, rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.025, 0.5, 1.0])
+def test_the_sequence_is_nearly_tightest_where_variances_add_up_to_1000(alpha: float) -> None:
+    def width(rho2: float) -> float:
+        spread = 1000 * rho2 + 1
+        return math.sqrt(2 * spread / (1000**2 * rho2) * math.log(math.sqrt(spread) / alpha))
+
+    least = min(width(0.001 * 1.01**k) for k in range(-500, 500))
+    found = float(radius(1000.0, np.ones(1), alpha)[0])
+    assert least * (1 - 1e-9) <= found <= (1.001 if alpha < 0.1 else 1.2) * least
 
 
 def test_the_share_of_trials_falls_with_the_third_root() -> None:
