@@ -3,9 +3,11 @@
     draw f_a ~ N(m_a, c² s_a²),   m_a and s_a the mean and the standard deviation of arm a's reward, or of its logit;
     play argmax_a f_a
 
-Arms with models of their own are drawn apart; arms that share one model, from one draw of its parameters.
+Arms with models of their own, hybrid ones too, are drawn apart; arms that share one model, from one draw of its
+parameters. Needs and costs what ArmUCB does. There is no bound.
 
-Chapelle and Li, *An empirical evaluation of Thompson sampling*, NeurIPS 2011.
+Chapelle and Li, *An empirical evaluation of Thompson sampling*, NeurIPS 2011. Their model has a variance for each
+coordinate; these have covariances.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
     draw w_i ~ N(theta_i, c²/q_i);   play argmax_a Σ w_i x_i
 
 A column's normal has an address, so only those of the columns that the arms have are drawn, and arms that share a
-column share its draw. What the model is, and what it leaves out: see DiagonalUCB.
+column share its draw. What the model is, what it leaves out, needs and costs: see DiagonalUCB. There is no bound.
 
 Chapelle and Li, *An empirical evaluation of Thompson sampling*, NeurIPS 2011, algorithm 3.
 """

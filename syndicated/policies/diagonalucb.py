@@ -2,7 +2,8 @@
 
     play argmax_a m_a + c s_a,   m_a = Σ theta_i x_i,   s_a² = Σ x_i² / q_i
 
-over the non-zeros of arm a's row: O(K n) to score, O(n) to learn, three numbers a column to keep.
+over the non-zeros of arm a's row. Needs nothing. A decision costs O(K n) for n non-zeros, a reward O(n); three numbers
+a column are kept. There is no bound.
 
 The covariances between columns are left out. Where columns are hashed tokens, most of which never meet, there is little
 to leave out. Where all columns are there in every row and move together, as the pixels of an image do, it is a lot: a

@@ -4,9 +4,10 @@
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ W V⁻¹ x_a)
 
 Needs to know how much the world changes: gamma = 1 - (B/(d T))^(2/3) with B the way that theta goes in T rounds, or
-candidates for it. A round costs O(K d² + d³) for every gamma and lam. The paper's bound, O~(d^(2/3) B^(1/3) T^(2/3)),
-has a gap in its proof; O~(d^(7/8) B^(1/4) T^(3/4)) is proven (Zhao and Zhang 2021). With gamma = 1 it is LinUCB. The
-authors' released code discounts W from V instead of from itself; this does not.
+candidates for it. A round costs O(K d² + d³) for every gamma and lam. The paper's bound for this gamma,
+O~(d^(2/3) B^(1/3) T^(2/3)), has a gap in its proof; O~(d^(7/8) B^(1/4) T^(3/4)) is proven, and for another one,
+1 - d^(-1/4) sqrt(B/T) (Zhao and Zhang 2021). With gamma = 1 it is LinUCB. The authors' released code discounts W from V
+instead of from itself; this does not.
 
 Russac, Vernade and Cappé, *Weighted linear bandits for non-stationary environments*, NeurIPS 2019.
 """

@@ -25,7 +25,7 @@ from syndicated.types import Arms, Array, Params
 class EpsilonGreedy(RidgePolicy):
     """Epsilon-greedy with the share `epsilon` of random rounds and ridge penalty `lam`.
 
-    `boldness` c stands for epsilon = min(1, c t^(-1/3)), and in theory c is 1.
+    `boldness` c stands for epsilon = min(1, c t^(-1/3)) in round t, from 1 on, and in theory c is 1.
 
     >>> policy = EpsilonGreedy(dim=2)
     >>> policy.prepare(policy.space.points)

@@ -4,7 +4,7 @@
     draw theta~ ~ N(theta, alpha² H⁻¹);   play argmax_a x_a' theta~
 
 Needs the link. A round costs O(t d²): the fit and H are computed from all the data. The paper begins with random rounds
-until H is well conditioned; here the penalty takes their place. Its regret is O~(d^(3/2) sqrt(T)) with the theoretical
+until H is well conditioned; here the penalty takes their place. Its regret is O~(d sqrt(T log(K))) with the theoretical
 alpha, which is far larger than what does best: alpha = 1 is the posterior itself.
 
 Kveton, Zaheer, Szepesvári, Li, Ghavamzadeh and Boutilier, *Randomized exploration in generalized linear bandits*,

@@ -34,8 +34,8 @@ PROJECTION_STEPS = 200
 class GLMUCB(GLMPolicy):
     """GLM-UCB with exploration rate `alpha` and penalty `lam`.
 
-    `boldness` c stands for alpha = c s sqrt(log t), with s the root mean squared error of the fit: the shape of the
-    theoretical alpha in units of the data. `radius` bounds |theta|; by default nothing does.
+    `boldness` c stands for alpha = c s sqrt(log(n + e)) after n rewards, with s the root mean squared error of the fit:
+    the shape of the theoretical alpha in units of the data. `radius` bounds |theta|; by default nothing does.
 
     >>> policy = GLMUCB(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
@@ -57,7 +57,12 @@ class GLMUCB(GLMPolicy):
         return Space(boldness=[0.25, 0.5, 1.0])
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
-        """alpha = (2 k_mu kappa R/c_mu) sqrt(2 d log t log(2 d T/delta)), kappa² = 3 + 2 log(1 + 2 L²/lam)."""
+        """alpha = (2 k_mu kappa R/c_mu) sqrt(2 d log(t) log(2 d T/delta)), kappa² = 3 + 2 log(1 + 2 L²/lam).
+
+        Here t counts from 1, so that it is t + 1 of what is given, and the first round has the second's, since log(1)
+        is 0. lam stands for the least eigenvalue of the paper's first rounds. R, the largest reward, is 1, also for
+        links whose rewards have none.
+        """
         params = {"lam": 1.0, **given}
         if "boldness" in params:
             size = self.model.error(params["lam"]) * math.sqrt(math.log(self.model.count + math.e))

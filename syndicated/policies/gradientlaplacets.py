@@ -3,9 +3,10 @@
     as Laplace-TS, but w = m, then up to `steps` times w -= eta [q (w - m) + x (sigmoid(x'w) - r)]
 
 A step that would go uphill is halved instead, and so are all after it; descent ends where the gradient is shorter than
-10⁻⁴. This is how the experiments of Ding et al. (2021) and Kang et al. (2023) compute it, who tune the step size:
-Laplace-TS needs none. Needs rewards from 0 to 1; a round costs O(K d + steps d), and a step size that is far too small
-leaves the model behind the data. There is no bound.
+10⁻⁴. The step size is what Ding et al. (2021) and Kang et al. (2023) tune in their experiments: Laplace-TS needs none.
+Their code halves it every 100 of up to 1,000 steps, downhill or not, and starts at 0 or at m + Uniform(-1, 1). Needs
+rewards from 0 to 1; a round costs O(K d + steps d), and a step size that is far too small leaves the model behind the
+data. There is no bound.
 
 Chapelle and Li, *An empirical evaluation of Thompson sampling*, NeurIPS 2011, algorithm 3.
 """

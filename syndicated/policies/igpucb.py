@@ -5,7 +5,9 @@
 
 Needs a lengthscale, or candidates for it, and for its bound, O~(gamma_T sqrt(T)) with gamma_T the information that T
 observations can give, also B. A round costs O(n³ + K n²) with n the observations that are kept, the last `cap`: what is
-older is forgotten. Good for few features; in many dimensions all rows are far from each other.
+older is forgotten. To append a row to the factor would cost O(n²), but in natural units the lengthscale moves with
+every row, and beyond the cap each takes another's place. Good for few features; in many dimensions all rows are far
+from each other.
 
 Chowdhury and Gopalan, *On kernelized multi-armed bandits*, ICML 2017.
 """

@@ -2,8 +2,9 @@
 
     draw r_a ~ N(f(x_a), alpha² lam g_a'Z⁻¹g_a/m);   play argmax_a r_a
 
-with f, g and Z as in NeuralUCB, which says what it needs and costs. Arms are drawn apart: their errors are taken for
-independent, which they are not, and with many arms the largest draw is far out. So its alpha is smaller.
+with f, g and Z as in NeuralUCB, which says what it needs and costs; its bound is of the same order. Arms are drawn
+apart: their errors are taken for independent, which they are not, and with many arms the largest draw is far out. So
+its alpha is smaller.
 
 Zhang, Zhou, Li and Gu, *Neural Thompson sampling*, ICLR 2021.
 """

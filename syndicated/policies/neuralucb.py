@@ -5,8 +5,10 @@
 Needs a network that can represent the rewards: width, depth, step size and number of steps are hyper-parameters. Z is
 its diagonal, as in the authors' code: the paper's matrix has a row for every weight. The network is trained from its
 start on all the data, as in the paper, at times that grow by 1.3, not in every round: O(t p steps) then, p being the
-weights; a decision costs O(K p). The bound, O~(d~ sqrt(T)) with d~ the effective dimension of the kernel, is for nets
-far wider than any that is run. Linear policies learn from fewer rounds where rewards are about linear.
+weights; a decision costs O(K p). Rewards are counted from their mean. The bound, O~(d~ sqrt(T)) with d~ the effective
+dimension of the kernel, is for nets far wider than any that is run, and for an alpha that nobody can compute: in its
+place theory has the rewards' standard deviation. Linear policies learn from fewer rounds where rewards are about
+linear.
 
 Zhou, Li and Gu, *Neural contextual bandits with UCB-based exploration*, ICML 2020.
 """

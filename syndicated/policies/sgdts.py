@@ -5,10 +5,10 @@
         theta_j = Π(theta_(j-1) - (eta0/j) Σ_epoch x (sigmoid(x'theta_(j-1)) - r)),  mean_j = average of theta_1..j
         draw theta~ ~ N(mean_j, (2 alpha1² + 2 alpha2²)/j I) once;   play argmax_a x_a' theta~ all epoch
 
-Π projects onto the ball of radius 2 around theta_0. The step of a finished epoch waits for the next choice: its
-eta0 is the one whose arms it changes, so every candidate's arms are known before one is chosen, and scoring stays
-pure. The first step, after the random rounds, has gradient zero. Needs rewards from 0 to 1, and contexts that vary
-enough by themselves, which its bound, O~(d sqrt(T)), rests on; a round costs O(K d).
+Π projects onto the ball of radius 2 around theta_0. The step of a finished epoch waits for the next choice: its eta0 is
+the one whose arms it changes, so every candidate's arms are known before one is chosen, and scoring stays pure. The
+first step, after the random rounds, has gradient zero: it is taken on them, at their fit. Needs rewards from 0 to 1,
+and contexts that vary enough by themselves, which its bound, O~(sqrt(d T)), rests on; a round costs O(K d).
 
 Ding, Hsieh and Sharpnack, *An efficient algorithm for generalized linear bandit: online stochastic gradient
 descent and Thompson sampling*, AISTATS 2021.
@@ -108,7 +108,12 @@ class SGDTS(ScaledPolicy):
         return f"SGDTS plays {self.warmup:,} random rounds of a horizon of {self.horizon:,}; give it a smaller tau"
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
-        """g1(j) = sigma sqrt(d/2 log(1 + 2 j tau/d) + 2 log T) and g2(j) = (tau/eta0) sqrt(1 + log j)."""
+        """g1(j) = sigma sqrt(d/2 log(1 + 2 j tau/d) + 2 log T) and g2(j) = (tau/eta0) sqrt(1 + log j).
+
+        These are the released code's, which made the numbers of the experiments. Two things in them differ from what a
+        proof can use. g1 is UCB-GLM's without its 1/kappa. And averaged steps of size 1/(a j), a the strong convexity
+        of an epoch's loss, are off by (tau/a) sqrt((1 + log j)/j): with eta0 = 1/a that is tau eta0, not tau/eta0.
+        """
         params = self._plain(given)
         j, tau, d = self._epoch_of(t), self.period, self.size
         if "alpha1" not in params:

@@ -4,9 +4,10 @@
     y_a = x_a' theta,   theta as in LinUCB
 
 Needs predictions only, no confidence sets, and so works with any regression; ours is ridge. A round costs O(K d + d²).
-With alpha² the regression's regret, which alpha(t)² of LinUCB bounds, its regret is O(sqrt(K T) alpha): it grows with
-the number of arms, that of LinUCB does not. The paper's gamma is sqrt(K T) over that root, fixed; here t stands for
-T, as in Vowpal Wabbit. A decision's `propensity` is given the policy's own draw.
+With alpha² the regression's regret and log(2/delta), its regret is O(sqrt(K T) alpha): it grows with the number of
+arms, that of LinUCB does not. The theoretical alpha is alpha(t) of LinUCB, whose square is of that order. The paper's
+gamma is fixed, with T for t; Vowpal Wabbit's grows with t too. A decision's `propensity` is given the policy's own
+draw.
 
 Foster and Rakhlin, *Beyond UCB: optimal and efficient contextual bandits with regression oracles*, ICML 2020, after
 Abe and Long, *Associative reinforcement learning using linear probabilistic concepts*, ICML 1999.

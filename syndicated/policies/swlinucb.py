@@ -4,9 +4,9 @@
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ x_a)
 
 Needs to know how much the world changes: w = (d T/B)^(2/3) with B the way that theta goes in T rounds, or candidates
-for it. A round costs O(K d² + d³) for every w and lam, and the rows of the longest window are kept. The paper's bound,
-O~(d^(2/3) B^(1/3) T^(2/3)), has a gap in its proof; O~(d^(7/8) B^(1/4) T^(3/4)) is proven (Zhao and Zhang 2021). With w
-at least T it is LinUCB.
+for it. A round costs O(K d² + d³) for every w and lam, and the rows of the longest window are kept. The paper's bound
+for this w, O~(d^(2/3) B^(1/3) T^(2/3)), has a gap in its proof; O~(d^(7/8) B^(1/4) T^(3/4)) is proven, and for another
+one, d^(1/4) sqrt(T/B) (Zhao and Zhang 2021). With w at least T it is LinUCB.
 
 Cheung, Simchi-Levi and Zhu, *Learning to optimize under non-stationarity*, AISTATS 2019.
 """

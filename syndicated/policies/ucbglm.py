@@ -4,7 +4,11 @@
     play argmax_a x_a' theta + alpha sqrt(x_a' V⁻¹ x_a)
 
 The fit is exact at every round, which costs O(t d²): `ArmUCB` is logistic at a cost that does not grow. The scores are
-in the model's linear space, as in the paper. Needs the link; its regret is O~(d sqrt(T)) with the theoretical alpha.
+in the model's linear space, as in the paper. Needs the link. The paper begins with random rounds, and lam is 0; here
+the penalty takes their place. Its alpha is (sigma/kappa) sqrt((d/2) log(1 + 2 T/d) + log(1/delta)), kappa the least
+slope of mu, and its regret then O~((d/kappa) sqrt(T)). Our theoretical alpha is LinUCB's alpha(t), without 1/kappa, as
+in the experiments of Ding et al. (2022): an `alpha_multiple` of 1/kappa is at least the paper's alpha, and far more
+than what does best.
 
 Li, Lu and Zhou, *Provably optimal algorithms for generalized linear contextual bandits*, ICML 2017.
 """

@@ -7,7 +7,7 @@ For worlds that change: each candidate is judged by what it earns from nothing, 
 window) is not judged by what the others have learned. The paper's candidates are windows 1, ..., H; its H has a factor
 d^(2/3), and it maps sums to [0, 1] by a bound on their noise, where we use the declared range. One model at a time; a
 round costs what the policy costs; needs T. Regret of order d^(2/3) (B + 1)^(1/4) T^(3/4) for a parameter whose changes
-add up to B.
+add up to B, by a proof with the gap that SW-LinUCB's has: d^(7/8) is proven (Zhao and Zhang 2021).
 
 Cheung, Simchi-Levi and Zhu, *Learning to optimize under non-stationarity*, AISTATS 2019.
 """

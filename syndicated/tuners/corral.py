@@ -5,8 +5,8 @@
 
 Only the copy that played learns, from the reward as it came: a reward divided by its probability would ruin a
 least-squares fit. Agarwal et al. give all copies a loss divided by its probability, 0 for those that did not play.
-Copies are private; one plays in a round, and all are kept. Their bound is of order sqrt(M T) + M R, R the regret of
-the best copy if it tolerates such losses; needs T.
+Copies are private; one plays in a round, at O(M) more than it costs itself, and all are kept. Their bound is of order
+sqrt(M T) + M R, R the regret of the best copy if it tolerates such losses; needs T.
 
 Agarwal, Luo, Neyshabur and Schapire, *Corralling a band of bandit algorithms*, COLT 2017.
 """

@@ -3,8 +3,9 @@
     for every axis l:  draw i(l) from p(l);   play with all the drawn values, see reward y
     for every axis l:  log w_i(l) += (beta_l/n_l) y / p_i(l)
 
-The cost of tuning adds up over axes instead of multiplying: Σ_l 2 sqrt((e - 1) n_l T log n_l). What the paper's
-proof shows is this bound for each axis given the others, not against the best joint point: see docs/paper.md.
+The cost of tuning adds up over axes instead of multiplying: Σ_l 2 sqrt((e - 1) n_l T log n_l). What the paper's proof
+shows is this bound for each axis given the others, not against the best joint point: see docs/paper.md. One shared
+model; a choice costs O(Σ n_l); needs T, unless another layer takes EXP3's place.
 
 Ding et al., *Syndicated bandits: a framework for auto tuning hyper-parameters in contextual bandit algorithms*,
 NeurIPS 2022.

@@ -1,7 +1,8 @@
 """TwoLayer: one EXP3 over whole points (Algorithm 1 of the paper).
 
-On a space of one axis this is the paper's TL; on several it is TL-Combined, one EXP3 over their product, whose cost
-2 sqrt((e - 1) n T log n) grows with the product n. It is Syndicated with the points as its only axis.
+On a space of one axis this is the paper's TL; on several it is TL-Combined, one EXP3 over their product, whose regret,
+at most 2 sqrt((e - 1) n T log n), grows with the product n. It is Syndicated with the points as its only axis: one
+shared model; a choice costs O(n); needs T, unless another layer takes EXP3's place.
 """
 
 from collections.abc import Sequence

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from syndicated.policies import POLICIES
 from syndicated.tuners import TUNERS
 
@@ -32,7 +34,8 @@ TUNER_FAMILIES = {
 INTRODUCTION = """# Every policy and every tuner
 
 Made of the first lines of each file, which say the formula, what it needs, what it costs, its bound where there is one,
-and where it is from. Which one to take: [agent.md](agent.md#which-model) and [tuners.md](tuners.md).
+and where it is from. Which one to take: [agent.md](agent.md#which-model) and [tuners.md](tuners.md). What each was
+compared with, and what was found: [against-the-papers.md](against-the-papers.md).
 """
 
 
@@ -86,6 +89,17 @@ def page() -> str:
 def test_every_policy_and_every_tuner_has_its_family() -> None:
     assert sorted(name for names in POLICY_FAMILIES.values() for name in names) == sorted(POLICIES)
     assert sorted(name for names in TUNER_FAMILIES.values() for name in names) == sorted(TUNERS)
+
+
+@pytest.mark.parametrize(
+    "name", [*POLICIES, *(name for name in TUNERS if name not in TUNER_FAMILIES["Nothing to tune"])]
+)
+@pytest.mark.parametrize(
+    "said", [r"[Nn]eeds?|needed", r"costs?\b|O\(", r"bound|[Rr]egret|guarantee"], ids=["need", "cost", "bound"]
+)
+def test_every_policy_and_every_tuner_says_what_it_needs_what_it_costs_and_its_bound(name: str, said: str) -> None:
+    text = inspect.getdoc(sys.modules[{**POLICIES, **TUNERS}[name].__module__]) or ""
+    assert re.search(said, text)
 
 
 def test_every_policy_and_every_tuner_is_in_the_readme() -> None:
