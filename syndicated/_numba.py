@@ -10,6 +10,7 @@ from typing import Any, TextIO, cast
 import numba
 from numba.core import event
 
+HOW_LONG = "some seconds for an agent, a minute or two for a service"
 LOCK_FILE = "syndicated.lock"  # beside the cached code
 
 log = logging.getLogger("syndicated")
@@ -29,7 +30,7 @@ class _Announcement(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self.made:
             self.made = True
-            log.warning("syndicated: compiling kernels for this machine; %s", self._next_time())
+            log.warning("syndicated: compiling kernels for this machine, %s; %s", HOW_LONG, self._next_time())
 
     def on_end(self, event: Any) -> None:
         pass

@@ -36,12 +36,18 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         self, group: str, base: type[T], namespace: Mapping[str, object], unlisted: Mapping[str, str] = {}
     ) -> None:
         self.group, self.base, self.unlisted = group, base, dict(unlisted)
-        self.kind = base.__name__.lower()
-        classes = [value for value in namespace.values() if isinstance(value, type) and issubclass(value, base)]
-        # Classes in the base's own file are there to be inherited from.
-        named = {c.__name__: c for c in classes if c.__module__ != base.__module__}
-        self.built_in: dict[str, type[T]] = dict(sorted(named.items()))
+        self.kind, self._namespace = base.__name__.lower(), namespace
         self._loaded: dict[str, type[T]] = {}
+
+    @cached_property
+    def built_in(self) -> dict[str, type[T]]:
+        """What the module imports, also below the line that makes the registry: it is looked at when first used.
+
+        Classes in the base's own file are there to be inherited from.
+        """
+        classes = [value for value in self._namespace.values() if isinstance(value, type)]
+        named = {c.__name__: c for c in classes if issubclass(c, self.base) and c.__module__ != self.base.__module__}
+        return dict(sorted(named.items()))
 
     def __getitem__(self, name: str) -> type[T]:
         if name in self.built_in:

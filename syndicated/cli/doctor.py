@@ -78,8 +78,9 @@ def _compiled() -> Iterator[Row]:
     folders = {kernel: _cache_folder(kernel.function) for kernel in KERNELS}
     there = [kernel for kernel, folder in folders.items() if folder and _is_cached(folder, kernel.function)]
     yield "kernels in the cache", f"{len(there)} of {len(KERNELS)}; `syndicated compile` makes those that are missing"
-    for folder in sorted({folder or "none that can be written" for folder in folders.values()}):
-        yield "a folder of theirs", folder
+    first, *others = sorted({folder or "none that can be written" for folder in folders.values()})
+    yield "their folders", first
+    yield from (("", folder) for folder in others)
 
 
 def _cache_folder(function: FunctionType) -> str | None:

@@ -19,13 +19,14 @@ def _list(options: argparse.Namespace) -> None:
     registries: dict[str, Registry[Any]] = {"policies": POLICIES, "tuners": TUNERS, "environments": ENVIRONMENTS}
     for title, registry in registries.items():
         print(title)
+        width = max(map(len, registry))
         for name in registry:
-            _list_class(registry, name)
+            _list_class(registry, name, width)
         for reason in registry.refused():
             print(f"syndicated: {reason}", file=sys.stderr)
 
 
-def _list_class(registry: Registry[Any], name: str) -> None:
+def _list_class(registry: Registry[Any], name: str, width: int) -> None:
     """One line: the name, what it is, and the package unless it is this one. A broken plug-in does not end the list."""
     try:
         first = (registry[name].__doc__ or "").split("\n")[0]
@@ -33,4 +34,4 @@ def _list_class(registry: Registry[Any], name: str) -> None:
         print(f"syndicated: {error}", file=sys.stderr)
         return
     package = registry.package(name)
-    print(f"  {name:<12} {first}" + (f" ({package})" if package else ""))
+    print(f"  {name:<{width}}  {first}" + (f" ({package})" if package else ""))

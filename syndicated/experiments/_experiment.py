@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from syndicated._validation import check_count
 from syndicated.agent import Agent, build_agent
 from syndicated.environments import ENVIRONMENTS, Environment
 from syndicated.policies import POLICIES
-from syndicated.registry import Registry
+from syndicated.registry import Registry, find
 from syndicated.spec import Spec, build, complete
 from syndicated.tuners import TUNERS
 
@@ -90,9 +92,7 @@ class Task:
 
     def _plugins(self) -> list[str]:
         """The other packages that the parts come from, with their versions."""
-        parts: list[tuple[Registry[Any], Spec]]
-        parts = [(ENVIRONMENTS, self.environment), (POLICIES, self.policy), (TUNERS, self.tuner)]
-        return [package for registry, spec in parts if (package := registry.package(spec["name"]))]
+        return [package for registry, name in _parts(self) if (package := registry.package(name))]
 
     def world(self) -> Environment:
         return build(ENVIRONMENTS, self.environment)
@@ -102,3 +102,14 @@ class Task:
 
     def __str__(self) -> str:
         return f"{self.experiment}, tuner {self.tuner_name}, repeat {self.repeat} (seed {self.seed})"
+
+
+def source_files(task: Task) -> set[Path]:
+    """Where the world's, the policy's and the tuner's own code is; a class of a notebook has no file."""
+    modules = [sys.modules[find(registry, name).__module__] for registry, name in _parts(task)]
+    return {Path(file) for module in modules if (file := getattr(module, "__file__", None))}
+
+
+def _parts(task: Task) -> list[tuple[Registry[Any], str]]:
+    specs = (ENVIRONMENTS, task.environment), (POLICIES, task.policy), (TUNERS, task.tuner)
+    return [(registry, spec["name"]) for registry, spec in specs]

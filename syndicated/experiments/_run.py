@@ -5,8 +5,9 @@ task that has a file is not run again. A failed task ends the run; its error is 
 """
 
 import json
+import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -19,9 +20,11 @@ from syndicated._series import evenly_spaced
 from syndicated.agent import Agent
 from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
-from syndicated.experiments._experiment import Experiment, Task
+from syndicated.experiments._experiment import Experiment, Task, source_files
 from syndicated.experiments._watch import Watch
 from syndicated.types import Array, Decision
+
+log = logging.getLogger("syndicated")
 
 MAX_CURVE_ROUNDS = 200  # rounds of a curve that are kept
 MAX_KEPT_FEATURES = 2 * 10**7  # of a world whose rounds are kept: 160 MB
@@ -142,7 +145,21 @@ def run(
     done: Callable[[Task], None] = lambda task: None,
 ) -> list[Curve]:
     """The curve of every task, computed by the executor unless the folder has it; `done` is called with each."""
+    _warn_of_older(tasks, Path(folder))
     return run_tasks(tasks, folder, executor, done)
+
+
+def _warn_of_older(tasks: Sequence[Task], folder: Path) -> None:
+    """A result is kept under what the task is made of, not under the code: say where that was changed since."""
+    older = Counter[Path]()
+    for task in tasks:
+        kept = _file(folder, task)
+        if kept.exists():
+            since = kept.stat().st_mtime
+            older.update(source for source in source_files(task) if source.stat().st_mtime > since)
+    for source, count in sorted(older.items()):
+        what = f"{count} of {len(tasks)} results are kept ones in {folder}, from before {source} was changed"
+        log.warning("syndicated: %s", what)
 
 
 def run_tasks(

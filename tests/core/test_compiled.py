@@ -95,7 +95,7 @@ def test_the_first_call_compiles_what_it_needs_and_says_so_once(folder: Path, tm
     assert found["values"] == [6.0, 8.0]
     assert (found["loaded"], found["misses"]) == (["double", "quadruple"], 2)
     (line,) = said.splitlines()
-    assert line.startswith("syndicated: compiling kernels for this machine; later runs load them from ")
+    assert line.startswith("syndicated: compiling kernels for this machine, some seconds for an agent,")
     assert str(tmp_path / "cache") in line
 
 

@@ -262,10 +262,10 @@ def test_the_command_of_the_page_runs_the_checks(installed: Path) -> None:
 def test_the_list_shows_it_with_its_package(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     shown = capsys.readouterr()
-    assert re.search(r"^  ShakenRidge  Ridge regression, .* \(acme-bandits 1\.0\)$", shown.out, re.MULTILINE)
-    assert re.search(r"^  EXP3IX       EXP3-IX over .* \(acme-bandits 1\.0\)$", shown.out, re.MULTILINE)
-    assert re.search(r"^  Loud         A linear world .* \(acme-bandits 1\.0\)$", shown.out, re.MULTILINE)
-    assert re.search(r"^  LinUCB       [^(]*$", shown.out, re.MULTILINE)
+    assert re.search(r"^  ShakenRidge +Ridge regression, .* \(acme-bandits 1\.0\)$", shown.out, re.MULTILINE)
+    assert re.search(r"^  EXP3IX +EXP3-IX over .* \(acme-bandits 1\.0\)$", shown.out, re.MULTILINE)
+    assert re.search(r"^  Loud +A linear world .* \(acme-bandits 1\.0\)$", shown.out, re.MULTILINE)
+    assert re.search(r"^  LinUCB +[^(]*$", shown.out, re.MULTILINE)
     assert shown.err == ""
 
 

@@ -133,6 +133,21 @@ def test_a_finished_task_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert curves[:4] == first
 
 
+def test_kept_results_that_are_older_than_the_code_of_a_part_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = SMALL.tasks()
+    runner.run(tasks, tmp_path)
+    runner.run(tasks, tmp_path)
+    assert caplog.messages == []
+    file = tmp_path / f"{tasks[0].key}.json"
+    os.utime(file, (0, 0))
+    runner.run(tasks, tmp_path)
+    changed = [str(Path(*Path(said.removesuffix(" was changed")).parts[-2:])) for said in caplog.messages]
+    assert changed == ["environments/simulation.py", "policies/linucb.py", "tuners/twolayer.py"]
+    assert caplog.messages[0].startswith(f"syndicated: 1 of 9 results are kept ones in {tmp_path}, from before ")
+
+
 def test_a_run_ended_with_kill_9_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     ended = script(tmp_path, SUICIDE)
     assert ended.returncode == -9

@@ -1,11 +1,13 @@
 """Problems with requests: what the caller is told, and how a validation error is put into words."""
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from syndicated.errors import SyndicatedError
+
+T = TypeVar("T")
 
 _LOCATION = re.compile(r" - at `\$(\S*)`$")
 _STEP = re.compile(r"\.(\w+)|\[[^]]*\]")
@@ -20,7 +22,7 @@ class Problem(SyndicatedError):
 
 
 def explained(error: msgspec.ValidationError, kind: Any) -> str:
-    """A validation error's text; where one of a few words or a name is wanted, with the words or the rule."""
+    """A validation error's text; where one of a few words, fields or a name is wanted, with these or the rule."""
     text = str(error)
     location = _LOCATION.search(text)
     wanted: Any = msgspec.inspect.type_info(kind)
@@ -30,11 +32,22 @@ def explained(error: msgspec.ValidationError, kind: Any) -> str:
         return f"{text}; it must be one of {', '.join(map(str, wanted.values))}"
     if location and "matching regex" in text and isinstance(wanted, msgspec.inspect.Metadata):
         return f"Expected {(wanted.extra_json_schema or {}).get('description')}{location[0]}"
+    struct = _one_of(wanted, msgspec.inspect.StructType)
+    if "unknown field" in text and struct is not None:
+        return f"{text}; the fields are {', '.join(field.encode_name for field in struct.fields)}"
     return text
 
 
 def _type_of_part(kind: Any, name: str) -> Any:
     """The type of a struct's field or of a list's items; None where it is not known."""
-    if isinstance(kind, msgspec.inspect.StructType):
-        return next((field.type for field in kind.fields if field.encode_name == name), None)
-    return kind.item_type if isinstance(kind, msgspec.inspect.ListType) else None
+    if name:
+        struct = _one_of(kind, msgspec.inspect.StructType)
+        return next((field.type for field in struct.fields if field.encode_name == name), None) if struct else None
+    items = _one_of(kind, msgspec.inspect.ListType)
+    return items.item_type if items else None
+
+
+def _one_of(kind: Any, wanted: type[T]) -> T | None:
+    """A type if it is of the wanted kind, or the one of a union that is."""
+    of = kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
+    return next((each for each in of if isinstance(each, wanted)), None)

@@ -81,6 +81,13 @@ MISTAKES = [
         "`$.scopes[0]`; it must be one of admin, decide, read, reward",
     ),
     ("GET", "/v1/bandits/b/log?format=csv", None, "one of jsonl, parquet"),
+    ("POST", "/v1/bandits/b/reward", {"event": "e"}, "`event`; the fields are reward, decision_id, event_id"),
+    (
+        "POST",
+        "/v1/bandits/b/decide",
+        {"arms": [{"id": "tea", "price": 2}]},
+        "unknown field `price` - at `$.arms[0]`; the fields are id, x, features",
+    ),
     ("POST", "/v1/keys", {"name": "k", "scopes": 1}, "Expected `array`, got `int` - at `$.scopes`"),
 ]
 
