@@ -36,6 +36,7 @@ def add_run(command: argparse.ArgumentParser) -> None:
         help="candidates of a hyper-parameter, or with a prefix policy., tuner. or environment. an argument",
     )
     command.add_argument("--delay", type=int, default=0, help="after how many rounds a reward is learned (default 0)")
+    command.add_argument("--lost", type=float, default=0.0, help="which share of rewards never comes (default 0)")
     add_size(command)
     command.set_defaults(command=_run)
 
@@ -85,6 +86,7 @@ def _run(options: argparse.Namespace) -> None:
         policy=plays,
         tuners=tuners,
         delay=options.delay,
+        lost=options.lost,
     )
     results = run_and_tabulate(options, "run", [experiment])
     print_results(console(), results)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from syndicated._validation import check_count
+from syndicated._validation import check_count, check_number
 from syndicated.agent import Agent, build_agent
 from syndicated.environments import ENVIRONMENTS, Environment
 from syndicated.policies import POLICIES
@@ -23,9 +23,10 @@ RESULTS_VERSION = 7  # raise it when a change of the code changes what tasks giv
 class Experiment:
     """Every tuner plays the same `repeats` worlds, with the seeds seed, seed + 1, ...
 
-    The reward of a round is learned `delay` rounds later, 0 means at once. `policies` has, by label of the tuner, other
-    settings of the policy for single tuners. A run that is not `watched` is faster, but does not record the tuner's
-    probabilities and the parts of the regret.
+    The reward of a round is learned `delay` rounds later, 0 means at once. The share `lost` of rewards never comes,
+    those of the same rounds for every tuner. `policies` has, by label of the tuner, other settings of the policy for
+    single tuners. A run that is not `watched` is faster, but does not record the tuner's probabilities and the parts of
+    the regret.
     """
 
     name: str
@@ -40,18 +41,21 @@ class Experiment:
     watched: bool = True
     published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     policies: Mapping[str, Spec] = field(default_factory=dict)
+    lost: float = 0.0
 
     def __post_init__(self) -> None:
         check_count("horizon", self.horizon)
         check_count("repeats", self.repeats)
         check_count("seed", self.seed, low=0)
         check_count("delay", self.delay, low=0)
+        check_number("lost", self.lost, low=0.0, high=1.0)
 
     def tasks(self) -> "list[Task]":
         """One task for each repeat and tuner; the first repeat of all tuners comes first."""
-        parts, how = {label: self._parts(label) for label in self.tuners}, (self.delay, self.watched)
+        parts = {label: self._parts(label) for label in self.tuners}
+        how: dict[str, Any] = {"delay": self.delay, "watched": self.watched, "lost": self.lost}
         return [
-            Task(self.name, label, repeat, self.environment, *pair, self.horizon, self.seed + repeat, *how)
+            Task(self.name, label, repeat, self.environment, *pair, self.horizon, self.seed + repeat, **how)
             for repeat in range(self.repeats)
             for label, pair in parts.items()
         ]
@@ -75,6 +79,7 @@ class Task:
     seed: int
     delay: int = 0
     watched: bool = True
+    lost: float = 0.0
 
     @property
     def key(self) -> str:
@@ -83,7 +88,7 @@ class Task:
         Fields at their default are left out, so that adding a field does not change old keys.
         """
         names = ["environment", "policy", "tuner", "horizon", "seed"]
-        names += ["delay"] * (self.delay > 0) + ["watched"] * (not self.watched)
+        names += ["delay"] * (self.delay > 0) + ["watched"] * (not self.watched) + ["lost"] * (self.lost > 0)
         what = {name: getattr(self, name) for name in names}
         plugins = self._plugins()
         what |= {"plugins": plugins} if plugins else {}

@@ -22,6 +22,7 @@ from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
 from syndicated.experiments._experiment import Experiment, Task, source_files
 from syndicated.experiments._watch import Watch
+from syndicated.streams import LOST, Stream
 from syndicated.types import Array, Decision
 
 log = logging.getLogger("syndicated")
@@ -74,16 +75,27 @@ def simulate(
     seed: int,
     watch: Callable[[int, Round], None] | None = None,
     delay: int = 0,
+    lost: float = 0.0,
 ) -> Array:
     """The regret of every round: the best mean reward minus the played arm's. `watch` sees each round beforehand.
 
-    The reward of round t is learned after the decision of round t + delay.
+    The reward of round t is learned after the decision of round t + delay, but for a share of `lost` ones.
     """
-    return _play(environment.rounds(seed, horizon), agent, horizon, watch, delay)
+    return _play(environment.rounds(seed, horizon), agent, horizon, watch, delay, lost_rounds(seed, horizon, lost))
+
+
+def lost_rounds(seed: int, horizon: int, share: float) -> frozenset[int]:
+    """The rounds whose reward never comes."""
+    return frozenset(t for t in range(horizon) if share and Stream(seed, LOST, t).uniforms(1)[0] < share)
 
 
 def _play(
-    rounds: Iterable[Round], agent: Agent, horizon: int, watch: Callable[[int, Round], None] | None, delay: int
+    rounds: Iterable[Round],
+    agent: Agent,
+    horizon: int,
+    watch: Callable[[int, Round], None] | None,
+    delay: int,
+    lost: frozenset[int],
 ) -> Array:
     regret = np.zeros(horizon)
     waiting: deque[tuple[Decision, float]] = deque()
@@ -93,7 +105,9 @@ def _play(
         decision = agent.decide(world.arms)
         waiting.append((decision, world.reward(decision)))
         if t >= delay:
-            agent.learn(*waiting.popleft())
+            decided = waiting.popleft()
+            if t - delay not in lost:
+                agent.learn(*decided)
         regret[t] = world.regret(decision)
     return regret
 
@@ -118,7 +132,8 @@ def run_task(task: Task) -> Curve:
     try:
         agent = task.agent()
         watch = Watch(agent, task.horizon, kept) if task.watched else None
-        regret = _play(_rounds(task), agent, task.horizon, watch, task.delay)
+        lost = lost_rounds(task.seed, task.horizon, task.lost)
+        regret = _play(_rounds(task), agent, task.horizon, watch, task.delay, lost)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
     warmup, tuning = watch.split(regret) if watch else np.full((2, task.horizon), np.nan)

@@ -63,10 +63,11 @@ def test_set_reaches_the_space_the_policy_the_tuner_and_the_world(tmp_path: Path
         assert (tmp_path / str(i) / "run.csv").read_text() != (changed / "run.csv").read_text()
 
 
-def test_rewards_may_be_delayed(tmp_path: Path) -> None:
-    for name, delay in (("prompt", "0"), ("late", "30")):
-        assert main(["run", "--delay", delay, "--out", str(tmp_path / name), *SMALL]) == 0
-    assert (tmp_path / "late" / "run.csv").read_text() != (tmp_path / "prompt" / "run.csv").read_text()
+def test_rewards_may_be_late_or_lost(tmp_path: Path) -> None:
+    given = {"prompt": [], "late": ["--delay", "30"], "lost": ["--lost", "0.5"]}
+    for name, how in given.items():
+        assert main(["run", *how, "--out", str(tmp_path / name), *SMALL]) == 0
+    assert len({(tmp_path / name / "run.csv").read_text() for name in given}) == 3
 
 
 def test_fixed_takes_one_value_a_hyper_parameter(tmp_path: Path) -> None:

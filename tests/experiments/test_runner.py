@@ -16,6 +16,7 @@ from syndicated.environments import Linear
 from syndicated.experiments import Task, collect, processes
 from syndicated.experiments import _run as runner
 from syndicated.experiments._executors import processes_for
+from syndicated.streams import LOST, Stream
 
 # A program that ends itself with kill -9 once three tasks are done.
 SUICIDE = """
@@ -97,6 +98,26 @@ def test_a_task_that_is_not_watched_has_the_same_regret_and_nothing_else(tmp_pat
         assert (unseen["round"], unseen["regret"]) == (seen["round"], seen["regret"])
         assert unseen["trace"] == []
         assert np.isnan([unseen["warmup"], unseen["tuning"]]).all()
+
+
+@pytest.mark.parametrize("delay", [0, 7])
+def test_lost_rewards_are_never_learned_and_are_those_of_the_same_rounds(delay: int) -> None:
+    world, horizon = Linear(dim=3, arms=5), 60
+    agent, twin = (Agent(LinUCB(dim=3), seed=2) for _ in range(2))
+    expected, played = [], []
+    for t, each in enumerate(world.rounds(5, horizon)):
+        decision = twin.decide(each.arms)
+        expected.append(each.regret(decision))
+        played.append((decision, each.reward(decision)))
+        if t >= delay and Stream(5, LOST, t - delay).uniforms(1)[0] >= 0.4:
+            twin.learn(*played[t - delay])
+    assert runner.simulate(world, agent, horizon, 5, delay=delay, lost=0.4).tolist() == expected
+    assert agent.open == twin.open > delay
+
+
+def test_the_runner_plays_with_lost_rewards(tmp_path: Path) -> None:
+    whole, lossy = (runner.run(replace(SMALL, lost=lost).tasks(), tmp_path) for lost in (0.0, 0.5))
+    assert [curve["regret"] for curve in whole] != [curve["regret"] for curve in lossy]
 
 
 def test_the_runner_plays_with_the_delay(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.experiments import SMALL
@@ -20,9 +21,10 @@ def test_tasks_pair_every_tuner_with_every_world() -> None:
     assert len({task.key for task in tasks}) == 9
 
 
-def test_a_delay_is_another_task_and_no_delay_is_the_same_as_ever() -> None:
-    late = replace(SMALL, delay=5)
-    assert {task.delay for task in late.tasks()} == {5}
+@pytest.mark.parametrize("how", [{"delay": 5}, {"lost": 0.5}])
+def test_late_or_lost_rewards_are_another_task_and_prompt_ones_are_the_same_as_ever(how: dict[str, Any]) -> None:
+    late = replace(SMALL, **how)
+    assert {(task.delay, task.lost) for task in late.tasks()} == {(late.delay, late.lost)}
     assert not {task.key for task in SMALL.tasks()} & {task.key for task in late.tasks()}
     first = SMALL.tasks()[0]
     names = ("environment", "policy", "tuner", "horizon", "seed")
@@ -79,3 +81,5 @@ def test_sizes_of_an_experiment_are_checked() -> None:
         replace(SMALL, seed=-1)
     with pytest.raises(InputError, match="delay must be a whole number of at least 0; got -1"):
         replace(SMALL, delay=-1)
+    with pytest.raises(InputError, match=r"lost must be between 0 and 1; got 1\.5"):
+        replace(SMALL, lost=1.5)
