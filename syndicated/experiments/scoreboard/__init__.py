@@ -1,4 +1,4 @@
-"""The standing comparison of all tuners, in every kind of world, and of all policies in a few."""
+"""The standing comparison of tuners, in every kind of world, and of all policies and all tuners in small ones."""
 
 from syndicated.experiments.scoreboard._choose import choose
 from syndicated.experiments.scoreboard._figure import draw_board

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from syndicated.errors import InputError
 from syndicated.experiments._experiment import Experiment
-from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP, policy_worlds
+from syndicated.experiments.scoreboard._small_sections import SECTIONS
 from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BOARD, labels, only
 from syndicated.spec import Spec
 from syndicated.tuners import TUNERS
@@ -15,10 +15,11 @@ from syndicated.tuners import TUNERS
 def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
     """The board, or only these worlds and these tuners, with the tuner that all are compared with.
 
-    A tuner of another package is not on the board; it joins when it is named. The worlds of all policies are there
-    unless tuners are named.
+    A tuner of another package is not on the board; it joins when it is named. The small worlds, of all policies and of
+    all tuners, are there unless tuners are named.
     """
-    whole = {**BOARD, POLICY_GROUP: policy_worlds()}
+    small = {section.group: section.worlds() for section in SECTIONS}
+    whole = {**BOARD, **small}
     _check("world", worlds, [each.name for group in whole.values() for each in group])
     _check("tuner", tuners, [*labels(), *(name for name in TUNERS if name not in (*labels(), "Fixed", "TwoLayer"))])
     guests = [name for name in tuners if name not in labels()]
@@ -26,8 +27,8 @@ def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[s
         group: [_joined(only(each, tuners), guests) for each in experiments if not worlds or each.name in worlds]
         for group, experiments in BOARD.items()
     }
-    if not tuners:
-        chosen[POLICY_GROUP] = [each for each in whole[POLICY_GROUP] if not worlds or each.name in worlds]
+    for group, experiments in ({} if tuners else small).items():
+        chosen[group] = [each for each in experiments if not worlds or each.name in worlds]
     return {group: experiments for group, experiments in chosen.items() if experiments}
 
 

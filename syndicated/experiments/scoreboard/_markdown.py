@@ -8,8 +8,6 @@ from syndicated._formatting import ratio_number
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._formatting import spec_text, table, time_text, versions
 from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
-from syndicated.experiments.scoreboard._policies import policy_section
-from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP
 from syndicated.experiments.scoreboard._ratios import (
     Ratio,
     TunerRow,
@@ -20,6 +18,7 @@ from syndicated.experiments.scoreboard._ratios import (
     trade_off,
     world_rows,
 )
+from syndicated.experiments.scoreboard._small_sections import small_sections
 from syndicated.experiments.scoreboard._worlds import (
     ABLATIONS,
     BASE_TUNER,
@@ -74,16 +73,15 @@ def write_page(file: Path, worlds: Sequence[World], facts: Mapping[str, str]) ->
 
 def page(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
     """The page as text."""
-    tuned = [world for world in worlds if world.group != POLICY_GROUP]
-    policies = policy_section([world for world in worlds if world.group == POLICY_GROUP])
-    parts = [*_tuners(tuned, policies), _time(worlds, facts)] if tuned else [policies, _time(worlds, facts)]
+    tuned, small = [world for world in worlds if world.group in BOARD], small_sections(worlds)
+    parts = [*_tuners(tuned, small), _time(worlds, facts)] if tuned else [small, _time(worlds, facts)]
     return "\n".join(part for part in parts if part)
 
 
-def _tuners(worlds: Sequence[World], policies: str) -> list[str]:
-    """The page's parts on tuners, with what it says of policies between them."""
+def _tuners(worlds: Sequence[World], small: str) -> list[str]:
+    """The page's parts on the board's tuners, with the sections on small worlds between them."""
     experiments = [world.experiment for world in worlds]
-    parts = [INTRO, _warning(experiments), _board(worlds), _bars(worlds), policies, _details(worlds)]
+    parts = [INTRO, _warning(experiments), _board(worlds), _bars(worlds), small, _details(worlds)]
     return [*parts, _ablations(worlds), READING, settings(experiments)]
 
 

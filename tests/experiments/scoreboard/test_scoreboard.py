@@ -29,10 +29,12 @@ from syndicated.experiments.scoreboard._ratios import (
     ratio,
     world_rows,
 )
+from syndicated.experiments.scoreboard._tuner_worlds import TUNER_GROUP, tuner_worlds
 from syndicated.experiments.scoreboard._worlds import ABLATIONS, BEST_FIXED, OUR_TUNER, labels
 from syndicated.policies import POLICIES
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
+from syndicated.tuners._layers import LAYERS
 from syndicated.types import Array
 
 ROOT = Path(__file__).parents[3]
@@ -168,7 +170,7 @@ def test_the_board_can_be_restricted() -> None:
     for e in (e for worlds in board.values() for e in worlds):
         assert {spec["name"] for spec in e.tuners.values()} == {"Syndicated", "OP", "Fixed"}
         assert len(e.tuners) == 2 + 6
-    assert choose() == {**BOARD, POLICY_GROUP: policy_worlds()}
+    assert choose() == {**BOARD, POLICY_GROUP: policy_worlds(), TUNER_GROUP: tuner_worlds()}
 
 
 def test_every_policy_plays_with_nothing_set_where_its_rewards_are() -> None:
@@ -179,7 +181,20 @@ def test_every_policy_plays_with_nothing_set_where_its_rewards_are() -> None:
         assert (e.horizon, e.repeats, e.seed, e.watched) == (1000, 5, 1001, False)
         assert all(e.policies[name] == {"name": name, "dim": 5} for name in e.tuners)
     assert choose(["policies-drift"]) == {POLICY_GROUP: [policy_worlds()[2]]}
-    assert POLICY_GROUP not in choose((), ["OP"])
+    assert choose((), ["OP"]).keys() == BOARD.keys()
+
+
+def test_every_tuner_and_every_layer_play_the_same_candidates_in_worlds_of_many_kinds() -> None:
+    for e in tuner_worlds():
+        assert {spec["name"] for spec in e.tuners.values()} == set(TUNERS.built_in)
+        assert {spec.get("layer", "EXP3") for spec in e.tuners.values()} == set(LAYERS)
+        spaces = [spec.get("space") for label, spec in e.tuners.items() if label not in ("Theory", "Fixed")]
+        assert all(space == {"boldness": [0.25, 1, 4, 16]} for space in spaces)
+        assert (e.horizon, e.repeats, e.seed, e.watched) == (200 if e.name == "tuners-ball" else 1000, 5, 1001, False)
+    assert {e.environment["name"] for e in tuner_worlds()} == {"Linear", "Logistic", "Revenue", "LinearArmSet"}
+    told = {e.name: {"rewards" in spec for spec in e.tuners.values()} for e in tuner_worlds()}
+    assert [name for name, any_ in told.items() if True in any_] == ["tuners-revenue"]
+    assert next((e.delay, e.lost) for e in tuner_worlds() if e.name == "tuners-late") == (100, 0.3)
 
 
 def test_what_is_not_on_the_board_is_refused() -> None:
@@ -477,6 +492,21 @@ def test_the_section_on_policies_has_their_ratios_to_linucb_the_best_first() -> 
     assert "Not the whole board" not in whole
 
 
+def test_the_section_on_tuners_has_their_ratios_to_uniform_and_says_how_rewards_came() -> None:
+    late = next(each for each in tuner_worlds() if each.name == "tuners-late")
+    regrets = {"Uniform": [2.0] * 5, "TwoLayer, EXP3-IX": [1.0] * 5, "Theory": [8.0] * 5}
+    world = World(late, TUNER_GROUP, {name: np.array(own) for name, own in regrets.items()}, "", 1.0)
+    text = _markdown.page([world], {})
+    assert text.startswith("## Every tuner on the same candidates")
+    rows = [line for line in text.splitlines() if line.startswith("| `") and "tuners-" not in line]
+    assert rows == [
+        "| `TwoLayer, EXP3-IX` | **0.50** | **0.50** |",
+        "| `Uniform` | 1 | 1 |",
+        "| `Theory` | *4.00* | *4.00* |",
+    ]
+    assert "rewards 100 rounds late, 30 % of them lost, 1,000 rounds, 5 repeats, seeds from 1001; Uniform's" in text
+
+
 # The figure.
 
 
@@ -558,6 +588,13 @@ def test_the_page_may_be_asked_for_policies_alone(tmp_path: Path) -> None:
     assert text.startswith("## Every policy with nothing set")
     assert text.count("\n| `") == len(policy_worlds()[2].tuners) + 1
     assert not (tmp_path / "scoreboard.png").exists()
+
+
+def test_every_tuner_can_play_every_small_world(tmp_path: Path) -> None:
+    worlds = [part for e in tuner_worlds() for part in ("--world", e.name)]
+    assert main([*SMALL, *worlds, "--horizon", "10", "--repeats", "1", "--out", str(tmp_path)]) == 0
+    rows = list(csv.DictReader((tmp_path / "scoreboard.csv").read_text().splitlines()))
+    assert len(rows) == sum(len(e.tuners) for e in tuner_worlds())
 
 
 def test_the_page_may_be_asked_for_one_world_and_one_repeat(tmp_path: Path) -> None:
