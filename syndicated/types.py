@@ -105,7 +105,7 @@ class Choice:
 
 
 @direct_init
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Decision:
     """One decision, with everything that its reward needs whenever it comes.
 
@@ -124,6 +124,11 @@ class Decision:
     params: Params
     choice: Choice | None
     name: ArmId | None = None
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name} {value:.4g}" for name, value in self.params.items())
+        likely = "not known" if self.propensity is None else f"{self.propensity:.4g}"
+        return f"<Decision: arm {self.arm!r} in round {self.round}, propensity {likely}, {params}>"
 
     @property
     def arm(self) -> Any:

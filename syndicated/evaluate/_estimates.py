@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from syndicated._formatting import number
 from syndicated._frames import frame_of
 from syndicated._html import html_table
 from syndicated.evaluate._intervals import interval, quantile
@@ -46,7 +47,7 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
     """What the log earned, what the target would have earned by three estimators, and how far to trust them.
 
@@ -106,6 +107,12 @@ class Evaluation:
             },
             library,
         )
+
+    def __repr__(self) -> str:
+        named = {"DR": self.dr, "the log": self.logged, "gain": self.gain}
+        values = [f"{name} {number(e.value)} ({number(e.low)} to {number(e.high)})" for name, e in named.items()]
+        counts = f"{self.rounds:,} rounds, {self.accepted:,} accepted"
+        return f"<Evaluation: {'; '.join([', '.join(values), counts, *self.warnings])}>"
 
     def _repr_html_(self) -> str:
         """A table, for notebooks."""

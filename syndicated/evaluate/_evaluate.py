@@ -51,6 +51,8 @@ def evaluate(
     >>> round(evaluate(log, lambda round_: [0.1, 0.9]).ips.value, 4)
     0.9
     """
+    if not isinstance(log, Log):
+        raise InputError(f"log must be a Log, as of read_log(path) or log_from_frame(frame); got {shorten(log)}")
     check_number("confidence", confidence, low=0.01, high=0.9999)
     if mode not in MODES:
         raise InputError(f"mode must be one of {', '.join(MODES)}; got {shorten(mode)}")

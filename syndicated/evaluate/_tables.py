@@ -1,7 +1,6 @@
 """Logs as tables with a row for each decision: data frames, CSV and Parquet."""
 
 import csv
-import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +13,7 @@ from syndicated._frames import columns_of
 from syndicated._validation import check_arms, shorten
 from syndicated.errors import InputError
 from syndicated.evaluate._log import Log, Logged
+from syndicated.features._values import is_missing
 from syndicated.types import Array
 
 
@@ -55,19 +55,22 @@ def log_from_frame(
 
     A row is a decision: the id of the arm that was played, its reward and its propensity, in the columns that are
     named. `position` is the column of the place in a slate, if several arms were shown at once. The columns of the
-    `context` are numbers, or texts, of which every one but the first gets a column of its own. `arms` are the ids of
-    all arms that could have been played, by default those that were, or a mapping from ids to their features.
+    `context` are numbers, or texts, of which every one but the first gets a column of its own; where a number is
+    missing, `X` has the mean of the others. `arms` are the ids of all arms that could have been played, by default
+    those that were, or a mapping from ids to their features.
 
     >>> table = {"arm": ["tea", "milk"], "reward": [1, 0], "propensity": [0.5, 0.5], "age": [31, 27]}
     >>> log = log_from_frame(table, context=["age"])
     >>> log.rounds[0].ids, log.rounds[0].X.tolist()
     (('milk', 'tea'), [[31.0], [31.0]])
     """
-    columns = columns_of(frame)
+    columns = {name: _with_missing_as_none(values) for name, values in columns_of(frame).items()}
     used = [arm, reward, propensity, *([] if position is None else [position]), *context]
     missing = [name for name in used if name not in columns]
     if missing:
         raise InputError(f"a table must have the columns {', '.join(used)}; it has {shorten(list(columns))}")
+    if None in columns[arm]:
+        raise InputError(f"row {columns[arm].index(None)}: {arm} must be the arm that was played; it is missing")
     played = [_id(value) for value in columns[arm]]
     ids = tuple(_id(value) for value in (arms if arms is not None else _in_order(set(columns[arm]))))
     features = [check_arms([row], len(row))[0] for row in arms.values()] if isinstance(arms, Mapping) else []
@@ -78,7 +81,7 @@ def log_from_frame(
     levels = {} if position is None else {value: k for k, value in enumerate(_in_order(set(columns[position])))}
     rounds, unrewarded = [], 0
     for k, id_ in enumerate(played):
-        if _is_missing(columns[reward][k]):
+        if columns[reward][k] is None:
             unrewarded += 1
             continue
         if id_ not in places:
@@ -108,13 +111,15 @@ def _table(context: Array, features: Sequence[Array], count: int) -> Array:
 
 
 def _context_rows(columns: Sequence[list[Any]], count: int) -> Array:
-    """Numbers as they are; of texts a column for each but the first."""
+    """Numbers as they are, the mean of the others where one is missing; of texts a column for each but the first."""
     parts = [np.empty((count, 0))]
     for values in columns:
-        if all(isinstance(value, int | float) for value in values):
-            parts.append(np.array(values, dtype=np.float64)[:, None])
+        known = [value for value in values if value is not None]
+        if all(isinstance(value, int | float) for value in known):
+            mean = float(np.mean(known)) if known else 0.0
+            parts.append(np.array([mean if value is None else value for value in values], dtype=np.float64)[:, None])
         else:
-            texts = np.array([_id(value) for value in values])
+            texts = np.array(["" if value is None else _id(value) for value in values])
             parts.append((texts[:, None] == np.unique(texts)[None, 1:]).astype(np.float64))
     return np.hstack(parts)
 
@@ -130,15 +135,15 @@ def _id(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+def _with_missing_as_none(values: list[Any]) -> list[Any]:
+    return [None if is_missing(value) or value == "" else value for value in values]
 
 
 def _cell(text: str) -> Any:
-    """A cell of a CSV file: a number if it is one."""
+    """A cell of a CSV file: a number if it is one, None if it is empty."""
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             pass
-    return text
+    return text or None

@@ -4,7 +4,7 @@ import math
 import pickle
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -358,6 +358,13 @@ def test_nothing_given_takes_arms_with_ids_and_says_what_it_chose() -> None:
     agent.learn(agent.decide({"hour": 9}, arms=["tea", "milk"]), 2.5)
     assert repr(agent).endswith("; linear: a reward was neither 0 nor 1>")
     assert repr(Agent.for_arms(policy={"name": "ArmUCB", "link": "linear"})).endswith("0 arms>")
+
+
+def test_a_decision_shows_what_matters_of_it() -> None:
+    decision = Agent(seed=3).decide({"hour": 9}, arms=["tea"])
+    assert repr(decision) == "<Decision: arm 'tea' in round 0, propensity 1, boldness 1>"
+    unlikely = replace(decision, name=None, propensity=None)
+    assert repr(unlikely) == "<Decision: arm 0 in round 0, propensity not known, boldness 1>"
 
 
 def test_nothing_given_takes_rows_as_wide_as_the_first_table() -> None:

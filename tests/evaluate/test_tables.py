@@ -53,6 +53,36 @@ def test_arms_of_a_table_may_have_features_or_the_table_no_context() -> None:
     assert log_from_frame(TABLE, **NAMES).rounds[0].X.tolist() == [[1.0]] * 3
 
 
+MISSING_VALUES: dict[str, list[Any]] = {
+    "arm": ["tea", "milk", "tea", "milk"],
+    "reward": [1, 0, 0, 1],
+    "propensity": [0.5] * 4,
+    "age": [30, None, float("nan"), 40],
+    "town": ["Kyoto", None, "Lyon", "Kyoto"],
+}
+
+
+def test_what_is_missing_in_a_context_is_missing_to_agents_and_the_mean_to_models(tmp_path: Path) -> None:
+    log = log_from_frame(MISSING_VALUES, context=["age", "town"])
+    assert [each.context["age"] for each in log.rounds if each.context] == [30, None, None, 40]
+    assert [each.X[0].tolist() for each in log.rounds] == [[30, 1, 0], [35, 0, 0], [35, 0, 1], [40, 1, 0]]
+    file = tmp_path / "log.csv"
+    lines = ["tea,1,0.5,30,Kyoto", "milk,0,0.5,,", "tea,0,0.5,,Lyon", "milk,1,0.5,40,Kyoto"]
+    file.write_text("\n".join([",".join(MISSING_VALUES), *lines]))
+    assert _rows(read_log(file, context=["age", "town"])) == _rows(log)
+    nothing = log_from_frame({**MISSING_VALUES, "age": [None] * 4}, context=["age"])
+    assert nothing.rounds[0].X.tolist() == [[0.0]] * 2
+    found = evaluate(log, Agent.for_arms(["age", "town"]))
+    assert repr(found).startswith("<Evaluation: DR 0.")
+    assert "; 4 rounds, " in repr(found)
+    assert repr(found).endswith(f"{found.warnings[-1]}>")
+
+
+def test_a_log_is_no_data_frame() -> None:
+    with pytest.raises(InputError, match=r"^log must be a Log, as of read_log\(path\) or log_from_frame\(frame\); got"):
+        evaluate(MISSING_VALUES, Agent())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_of_any_library_are_logs_and_back(library: str) -> None:
     module = pytest.importorskip(library)
@@ -120,6 +150,9 @@ def test_bad_tables_are_refused(tmp_path: Path) -> None:
     refused("a table must be a data frame or a mapping", lambda: log_from_frame(3))
     refused("the columns of a table must have the same length", lambda: log_from_frame({"a": [1], "b": []}))
     refused("row 1: item must be one of the arms; got 'milk'", lambda: log_from_frame(TABLE, **ALL, arms=["tea"]))
+    refused(
+        "row 1: arm must be the arm", lambda: log_from_frame({**MISSING_VALUES, "arm": ["tea", None, "tea", "tea"]})
+    )
     refused("row 0: propensity must be between", lambda: log_from_frame({**TABLE, "p": [2.0] * 4}, **ALL))
     refused("log.csv must have a line with the names", lambda: read_log(file("log.csv", "")))
     refused("row 2 of log.csv must have 2 cells; got 1", lambda: read_log(file("log.csv", "a,b\n1\n")))

@@ -22,6 +22,11 @@ def print_board(console: "Console", worlds: Sequence[World]) -> None:
         if ratio and tuner != BASE_TUNER:
             table.add_row(tuner, f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}", ratio.verdict)
     console.print(table)
+    if any(OUR_TUNER in world.regrets for world in worlds):
+        _print_findings(console, worlds)
+
+
+def _print_findings(console: "Console", worlds: Sequence[World]) -> None:
     console.print(f"What is asked of {OUR_TUNER}:")
     for found in findings(worlds):
         worst = f", {found.worst[1]:.3f} in {found.worst[0]}" if found.worst else ""

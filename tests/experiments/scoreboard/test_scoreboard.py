@@ -565,7 +565,7 @@ def test_the_command_writes_the_table_the_page_and_the_figure(
     assert main(options) == 0
     shown = capsys.readouterr().out
     assert "as a multiple of Syndicated's, over 2 worlds" in shown
-    assert "not played" in shown
+    assert "What is asked of" not in shown
     rows = list(csv.DictReader((tmp_path / "scoreboard.csv").read_text().splitlines()))
     assert tuple(rows[0]) == REGRET_COLUMNS
     assert len(rows) == 2 * 8 * 2
