@@ -202,7 +202,7 @@ class Player:
         while done < len(given):
             if tables:
                 rest = given[done:], places[done:], rewards[done:]
-                done += self.policies[0].replay(*rest, self._only[0], played[done:])
+                done += self.policies[0].replay(*rest, self._only[0], round_ + done, played[done:])
             if done < len(given):
                 decision = self.decide(given[done], round_ + done, last)
                 last, played[done] = decision.choice or last, decision.place

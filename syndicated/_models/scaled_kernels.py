@@ -16,12 +16,13 @@ from syndicated._models.kernels import (
     ucb_scores,
     update_factor,
 )
+from syndicated._models.known_rows import FEATURES, MAX_ROWS, MEAN, PLAYS, SLOTS, own_effects, own_share, recall
 from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
-TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM, NEW_SHARE, OWN = range(13)
-SUMS = OWN + 1
-PLAYS, MEAN, PLAYED_LAST, MARK, FEATURES = range(5)  # the rows of `ScaledRidge.known`; from the last on, features
+TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
+NEW_SHARE, OWN, REACH, NEAR = range(11, 15)
+SUMS = NEAR + 1
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -32,16 +33,12 @@ MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
 FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
 NEW_DISCOUNT = 0.6  # of boldness where all rows are new: they explore by themselves
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
+NEAR_SHARE = 0.01  # of how far rewards reach: an error that is no more is none
 TIED = -2  # in place of an arm: several are best
-MAX_ROWS = 256  # rows that are remembered, those played last: one that is not among them is new
-NEW_ROUNDS = 200  # rounds whose rows tell how many are new
-KNOWN_ROWS = 20  # rows that are taken to have come back before there was any
-GOLDEN = 0.6180339887498949  # its multiples, less their integers, are all different
-MARKS = 0.5 + GOLDEN * np.arange(4096) % 1.0  # weights of the features in a fingerprint
 # What an observation changes, in this order: G, b, sums, sizes, trace, V⁻¹ or its factor, theta; of the columns the
-# first value, the centre, one over the unit, the least and the largest value; the rows that are remembered.
-Model = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
-MODEL = f"Tuple((f8[:,::1], {'f8[::1], ' * 4}f8[:,::1], {'f8[::1], ' * 6}f8[:,::1]))"
+# first value, the centre, one over the unit, the least and the largest value; the rows that are remembered, and where.
+Model = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array]
+MODEL = f"Tuple((f8[:,::1], {'f8[::1], ' * 4}f8[:,::1], {'f8[::1], ' * 6}f8[:,::1], f8[::1]))"
 MODEL_FIELDS = [
     "G",
     "b",
@@ -56,10 +53,14 @@ MODEL_FIELDS = [
     "low",
     "high",
     "known",
+    "slots",
 ]
-# What scores are computed from, in this order: centres, units, inverses, thetas, sums, the rows that are remembered.
-Scoring = tuple[Array, Array, Array, Array, Array, Array]
-SCORING = "Tuple((f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,::1]))"
+# What scores are computed from, in this order: centres, units, inverses, thetas, sums, the rows that are remembered,
+# and where.
+Scoring = tuple[Array, Array, Array, Array, Array, Array, Array]
+SCORING = "Tuple((f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,::1], f8[::1]))"
+NEW_ROUNDS = 200  # rounds whose rows tell how many are new
+KNOWN_ROWS = 20  # rows that are taken to have come back before there was any
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -74,7 +75,7 @@ def standard(x: Array, centre: Array, unit: Array, size: int) -> Array:
 
 @compiled(f"{MODEL}(f8[::1], i8, i8)")
 def parts(flat: Array, dim: int, size: int) -> Model:
-    """The arrays of the model, which lie one after the other in one: a call is given one array in place of thirteen."""
+    """The arrays of the model, which lie one after the other in one: a call is given one array in place of fourteen."""
     G = (dim + 1) * (dim + 1)
     b = G + dim + 1
     sums = b + SUMS
@@ -97,7 +98,8 @@ def parts(flat: Array, dim: int, size: int) -> Model:
         flat[centre:unit],
         flat[unit:low],
         flat[low:high],
-        flat[high:].reshape((FEATURES + dim, MAX_ROWS)),
+        flat[high:-SLOTS].reshape((FEATURES + dim, MAX_ROWS)),
+        flat[-SLOTS:],
     )
 
 
@@ -179,70 +181,14 @@ def usual(sums: Array, sizes: Array, count: int, error: float, scale: float) -> 
     return math.copysign(min(size, sums[LIMIT]) * math.sqrt(scale), error)
 
 
-@compiled("f8(f8[::1])")
-def fingerprint(x: Array) -> float:
-    """A number that two rows have in common only if they are equal, but for a rare chance."""
-    total = 0.0
-    for j in range(len(x)):
-        total += x[j] * MARKS[j & 4095]
-    return total
-
-
-@compiled("i8(f8[:,::1], f8[::1], f8)")
-def find(known: Array, x: Array, mark: float) -> int:
-    """The place of the row with this fingerprint among those that are remembered; -1 if it is not.
-
-    Places are taken one after the other, until there are none left.
-    """
-    for k in range(known.shape[1]):
-        if known[PLAYED_LAST, k] == 0.0:
-            return -1
-        if known[MARK, k] == mark and np.all(known[FEATURES:, k] == x):
-            return k
-    return -1
-
-
-@compiled("i8(f8[::1], f8[:,::1], f8[::1], i8)")
-def recall(sums: Array, known: Array, x: Array, count: int) -> int:
-    """The place of the row among those that are remembered; a new one takes that of the one not played for longest."""
-    mark = fingerprint(x)
-    k = find(known, x, mark)
-    new = k < 0
-    if new:
-        k = int(np.argmin(known[PLAYED_LAST]))
-        known[PLAYS, k], known[MEAN, k], known[MARK, k], known[FEATURES:, k] = 0.0, 0.0, mark, x
-    known[PLAYED_LAST, k] = count
-    sums[NEW_SHARE] += (new - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
-    return k
-
-
-@compiled("UniTuple(f8, 2)(f8, f8)")
-def own_share(plays: float, variance: float) -> tuple[float, float]:
-    """How much a row's own mean counts after so many plays, and the variance, over the noise's, that its effect keeps.
-
-    The effects of rows are N(0, variance noise²).
-    """
-    whole = 1.0 + plays * variance
-    return plays * variance / whole, variance / whole
-
-
-@compiled("void(f8[::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8)")
-def own_effects(shares: Array, means: Array, left: Array, X: Array, known: Array, variance: float) -> None:
-    """`own_share` of every row of X, and the mean of its rewards."""
-    for a in range(len(X)):
-        k = find(known, X[a], fingerprint(X[a]))
-        means[a] = known[MEAN, k] if k >= 0 else 0.0
-        shares[a], left[a] = own_share(known[PLAYS, k] if k >= 0 else 0.0, variance)
-
-
 @compiled(f"void(f8[:,::1], f8[:,::1], {SCORING}, f8[::1])")
 def own_scores(out: Array, X: Array, scoring: Scoring, alphas: Array) -> None:
     """`ucb_scores` of rows that have effects of their own, under the first of the inverses."""
-    centre, unit, inverses, thetas, sums, known = scoring
+    centre, unit, inverses, thetas, sums, known, slots = scoring
     arms, K = standard_columns(X, centre, unit, thetas.shape[1]), len(X)
     shares, means, left = np.empty(K), np.empty(K), np.empty(K)
     linear, widths = dot(arms, thetas[0]), squares(arms, inverses[0])
-    own_effects(shares, means, left, X, known, sums[OWN])
+    own_effects(shares, means, left, X, known, slots, sums[OWN])
     for a in range(len(X)):
         mean = linear[a] + shares[a] * (means[a] - linear[a])
         width = math.sqrt((1.0 - shares[a]) ** 2 * max(widths[a], 0.0) + left[a])
@@ -256,7 +202,7 @@ def ucb_best(out: Ints, X: Array, scoring: Scoring, boldness: Array, noise: floa
 
     Gives whether several arms are best, which is for a draw to settle.
     """
-    centre, unit, inverses, thetas, sums, _ = scoring
+    centre, unit, inverses, thetas, sums, _, _ = scoring
     scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
     for n in range(len(boldness)):
         alphas[n] = boldness[n] * noise
@@ -322,10 +268,12 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     y is the reward less the origin. Of what it says, the share of the row's own effect tells nothing about theta.
     Infinity says that there is an alarm.
     """
-    G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high, known = model
+    G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high, known, slots = model
     y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
-    row = known[:, recall(sums, known, x, count)]
+    place, new = recall(known, slots, x, count)
+    row = known[:, place]
+    sums[NEW_SHARE] += (new - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
     sums[TIES] += y == sums[LAST]
     sums[LAST] = y
     z, u, predicted = standard(x, centre, unit, len(theta)), np.empty(len(theta)), 0.0
@@ -342,6 +290,9 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     follow(stack, theta, linear * z, linear * u, error / spread, lost, factored)
     sums[EXCESS] = y - predicted - error
     add_moments(G, b, sums, first, x, y - sums[EXCESS])
+    if row[PLAYS] == 0.0:
+        sums[NEAR] = sums[NEAR] + 1.0 if abs(error) <= NEAR_SHARE * sums[REACH] else 0.0
+    sums[REACH] = max(sums[REACH], abs(y - sums[EXCESS]))
     row[PLAYS] += 1.0
     row[MEAN] += (y - sums[EXCESS] - row[MEAN]) / row[PLAYS]
     sums[RSS] += error * error / scale
@@ -353,10 +304,10 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
 def decide_round(X: Array, flat: Array, size: int, boldness: float) -> tuple[int, float]:
     """`ucb_best` of one boldness, or `TIED`, and the `unit_of_boldness`."""
     dim = X.shape[1]
-    G, _, sums, _, _, stack, theta, _, centre, unit, _, _, known = parts(flat, dim, size)
+    G, _, sums, _, _, stack, theta, _, centre, unit, _, _, known, slots = parts(flat, dim, size)
     noise = unit_of_boldness(G[-1, -1], sums, size > dim)
     out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
-    scoring = centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known
+    scoring = centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known, slots
     if ucb_best(out, X, scoring, given, noise):
         return TIED, noise
     return int(out[0]), noise

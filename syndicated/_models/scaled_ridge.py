@@ -24,6 +24,9 @@ of its own, u ~ N(0, v noise²), v being its posterior mean over 0 and `OWN_VARI
 counts n v / (1 + n v), and what is linear the rest. The plays of a row say less and less about theta:
 
     Σ z z' less Σ_rows c zz',  Σ z y less Σ_rows c mean z,  Σ y² less Σ_rows c mean²,   c = n² v / (1 + n v)
+
+A wrong model may never play the row that is best, and what it plays may not show that it is wrong. So it says which
+rows were never tried, for the policy to try in rounds that grow rare.
 """
 
 import math
@@ -37,36 +40,42 @@ import numpy.typing as npt
 from syndicated._catalogue import put_columns
 from syndicated._learner import Learner
 from syndicated._models.kernels import squares, standard_columns, update_squares
+from syndicated._models.known_rows import (
+    FEATURES,
+    MAX_ROWS,
+    MEAN,
+    PLAYS,
+    SLOTS,
+    fill_slots,
+    find,
+    find_untried,
+    own_effects,
+    own_share,
+)
 from syndicated._models.ridge import Prior, Solutions
 from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     EXCESS,
-    FEATURES,
     FOLLOWING,
     LEVEL_ALARM,
     LIMIT,
-    MAX_ROWS,
     MAX_SIZES,
-    MEAN,
     MODEL_FIELDS,
     MOVING,
+    NEAR,
     NOT_ZERO,
     OWN,
-    PLAYS,
+    REACH,
     RSS,
     SUMS,
     TIED,
     TIES,
     TOTAL,
     decide_round,
-    find,
-    fingerprint,
     largest_usual,
     learn_round,
     meet,
     observe_many,
-    own_effects,
-    own_share,
     replay_rounds,
     standard,
     ucb_best,
@@ -78,6 +87,7 @@ from syndicated.types import Array, Ints, Params
 
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
+NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others need not be tried for that
 OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that rows have no effects
 MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is looked up for a decision
 MIN_OWN_VARIANCE = 1e-3  # less is none
@@ -89,6 +99,7 @@ MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision befor
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
 MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
+SUMS_WITHOUT_TRIALS = OWN + 1  # of a state from before there were trials
 Effects = tuple[Array, Array, Array]
 NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
 
@@ -129,8 +140,9 @@ class ScaledRidge(Learner):
     `sums` has, at the places that the kernels name: Σ y², RSS, how many features were not 0; how many rewards were as
     the one before, and the last one; the largest usual error, and by how much the last one was beyond it; the mean of
     the last errors, whether rewards are counted from it, and the two suspicions that the world has changed; the share
-    of rows that are new, which are not among those that are remembered; v. `known` has those that are: how often they
-    were played, the mean of their rewards, when the last was, their fingerprints and features.
+    of rows that are new, which are not among those that are remembered; v; how far rewards reach from the first, and
+    how many of the last rows were predicted when they were played first. `known` has the rows that are remembered: how
+    often they were played, the mean of their rewards, when the last was, their fingerprints and features.
     """
 
     dim: int
@@ -160,7 +172,7 @@ class ScaledRidge(Learner):
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
         self.sums, self.trace = np.zeros(SUMS), np.zeros(self.dim)
-        self.known = np.zeros((FEATURES + self.dim, MAX_ROWS))
+        self.known, self.slots = np.zeros((FEATURES + self.dim, MAX_ROWS)), np.zeros(SLOTS)
         self.first, self.low, self.high, self.centre, self.unit = (np.zeros(self.dim) for _ in range(5))
         self.keep(np.zeros((0, self.dim)))
 
@@ -184,7 +196,7 @@ class ScaledRidge(Learner):
     def _forget(self) -> None:
         """Start again from nothing but the units."""
         self.G[:], self.b[:], self.trace[:], self.due = 0.0, 0.0, 0.0, self.count + 1
-        self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM, OWN]] = 0.0
+        self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM, OWN, REACH, NEAR]] = 0.0
         self.known[[PLAYS, MEAN]] = 0.0
         self.lam = _pooled(np.zeros(len(PENALTIES)))
         self.stack, self.thetas = np.zeros((1, self.size, self.size)), np.zeros((1, self.size))
@@ -194,15 +206,16 @@ class ScaledRidge(Learner):
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
+        fill_slots(self.known, self.slots)
         self._view()
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
-        """A state from before rows were remembered, or had effects of their own, remembers none."""
-        if "sums" not in arrays or "known" in arrays:
+        """A state from before rows were remembered, or had effects of their own, remembers none; trials go on."""
+        if "sums" not in arrays or ("known" in arrays and len(arrays["sums"]) != SUMS_WITHOUT_TRIALS):
             return arrays
         kept = {name: array for name, array in arrays.items() if name != "seen"}
         sums = np.append(arrays["sums"], np.zeros(SUMS))[:SUMS]
-        return {**kept, "sums": sums, "known": np.zeros_like(self.known)}
+        return {"known": np.zeros_like(self.known), **kept, "sums": sums}
 
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and what a boldness of 1 stands for."""
@@ -260,8 +273,18 @@ class ScaledRidge(Learner):
     def effects(self, X: Array) -> Effects:
         """How much the own mean of each row counts, this mean, and the variance, over the noise's, that is left."""
         shares, means, left = np.empty((3, len(X)))
-        own_effects(shares, means, left, X, self.known, self.own_variance)
+        own_effects(shares, means, left, X, self.known, self.slots, self.own_variance)
         return shares, means, left
+
+    def untried(self, X: Array) -> npt.NDArray[np.bool_]:
+        """Which rows were never played; none if that is not for the model to find out.
+
+        It is not if the last rows that were played for the first time paid what was predicted.
+        """
+        out = np.zeros(len(X), dtype=np.bool_)
+        if self.sums[NEAR] < NEAR_ENOUGH and max(len(X), len(self.rows)) <= MAX_OWN_ARMS:
+            find_untried(out, X, self.known, self.slots)
+        return out
 
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
@@ -303,7 +326,7 @@ class ScaledRidge(Learner):
 
     def _linear_share(self, x: Array) -> float:
         """How much of the next reward of this row theta has to tell, in standard deviations of what it has not."""
-        place = find(self.known, x, fingerprint(x))
+        place = find(self.known, self.slots, x)
         share, left = own_share(self.known[PLAYS, place] if place >= 0 else 0.0, self.own_variance)
         return float((1.0 - share) / math.sqrt(1.0 + left))
 
@@ -451,8 +474,8 @@ class ScaledRidge(Learner):
             start += array.size
         statistics = self.G, self.b, self.sums, self.sizes, self.trace, self.stack[0], self.thetas[0]
         columns = self.first, self.centre, self.unit, self.low, self.high
-        self._arrays = (*statistics, *columns, self.known)
-        self._scoring = self.centre, self.unit, self.stack, self.thetas, self.sums, self.known
+        self._arrays = (*statistics, *columns, self.known, self.slots)
+        self._scoring = self.centre, self.unit, self.stack, self.thetas, self.sums, self.known, self.slots
         self._prior = Prior(self.lam, float(self.intercept), 1.0)
         self._solutions: dict[int, Solutions] = {}
         self._estimated = None

@@ -28,6 +28,8 @@ from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
+# Rounds in which a row that was never played is, of those that come back: four in the time in which rounds double.
+TRIAL_ROUNDS = frozenset(math.floor(2 ** (k / 4)) for k in range(4 * 62))
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
 
@@ -160,7 +162,22 @@ class RidgePolicy(Policy):
             out = self._own_scores(effects, arms, alphas, solutions, thetas)
         if isinstance(self.model, ScaledRidge) and break_ties(out, NO_DRAWS):
             break_ties(out, rng.uniforms(len(arms)))
-        return out
+        return self._with_trial(out, arms, alphas, rng.round)
+
+    def _with_trial(self, scores: Array, arms: Arms, alphas: Array, t: int) -> Array:
+        """The scores, in a trial round that of the best row which was never played above all others.
+
+        A model that is wrong may never play the best row, and what it plays may not show that it is wrong. So rows that
+        come back are all tried some time; where rows are new, that changes nothing. A point that does not explore
+        tries nothing.
+        """
+        if t not in TRIAL_ROUNDS or not isinstance(self.model, ScaledRidge):
+            return scores
+        untried = self.model.untried(arms if arms.ndim == 2 else self.model.rows[arms])
+        if untried.any():
+            best, bold = np.where(untried, scores, -np.inf).argmax(axis=1), np.flatnonzero(alphas)
+            scores[bold, best[bold]] = np.nextafter(scores[bold].max(axis=1), np.inf)
+        return scores
 
     def _linear_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         out = np.empty((len(alphas), len(arms)))

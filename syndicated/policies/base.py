@@ -153,8 +153,8 @@ class Policy(Learner):
         for x, reward, used in zip(X, rewards.tolist(), params, strict=True):
             self.learn(x, reward, used)
 
-    def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, played: Ints) -> int:
-        """Play the first of these rounds with a point, and learn where that is what was played; how many were done.
+    def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, t: int, played: Ints) -> int:
+        """Play the first of the rounds from t on with a point, and learn where that is what was played; how many.
 
         For policies that have a compiled form of it, which must give what `best` and `learn` give.
         """

@@ -50,7 +50,7 @@ class LinTS(RidgePolicy):
         if effects is not None:
             shares, own, left = effects
             out += shares * (own - out) + np.outer(alphas, np.sqrt(left) * rng.normals(len(arms)))
-        return out
+        return self._with_trial(out, arms, alphas, rng.round)
 
     def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
         found, alphas = self._lookup([self.theory(t, point) for point in points])

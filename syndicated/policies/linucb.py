@@ -16,7 +16,7 @@ import numpy as np
 from syndicated._models.scaled_ridge import ScaledRidge
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._arm_set import optimistic_arm
-from syndicated.policies._ridge_policy import RidgePolicy
+from syndicated.policies._ridge_policy import TRIAL_ROUNDS, RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
@@ -41,7 +41,7 @@ class LinUCB(RidgePolicy):
 
     def best(self, arms: Arms, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         boldness = self._boldness(points) if arms.ndim == 2 else None
-        if boldness is None or not isinstance(self.model, ScaledRidge):
+        if boldness is None or rng.round in TRIAL_ROUNDS or not isinstance(self.model, ScaledRidge):
             return super().best(arms, points, t, rng)
         return self.model.best(arms, boldness) or super().best(arms, points, t, rng)
 
@@ -50,6 +50,9 @@ class LinUCB(RidgePolicy):
         if boldness is None or not isinstance(self.model, ScaledRidge):
             return super().best_many(tables, point, t, rng)
         found = self.model.best_many(tables, boldness)
+        for n in range(len(tables)):
+            if t + n in TRIAL_ROUNDS:
+                found[n] = None
         return [(arms or self.best(tables[n], (point,), t + n, rng(t + n)))[0] for n, arms in enumerate(found)]
 
     def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
@@ -62,8 +65,9 @@ class LinUCB(RidgePolicy):
         ]
         return np.stack(best)
 
-    def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, played: Ints) -> int:
+    def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, t: int, played: Ints) -> int:
         boldness = self._boldness((point,))
         if boldness is None or not isinstance(self.model, ScaledRidge):
             return 0
-        return self.model.replay(tables, places, rewards, boldness, played)
+        end = min(n for n in TRIAL_ROUNDS if n >= t) - t  # until then no row is tried
+        return self.model.replay(tables[:end], places[:end], rewards[:end], boldness, played[:end])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from syndicated import SGDTS, Agent, Consensus, Fixed, InputError, LinTS, LinUCB, Space
+from syndicated._models.known_rows import fingerprint
 from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     FOLLOWING,
@@ -15,7 +16,6 @@ from syndicated._models.scaled_kernels import (
     NEW_SHARE,
     NO_LIMIT,
     RSS,
-    fingerprint,
     largest_usual,
 )
 from syndicated._models.scaled_ridge import OWN_VARIANCES, PENALTIES, ScaledRidge
