@@ -7,6 +7,7 @@ import pytest
 from support.dashboard_site import AXES, HOSTILE, Site, tell, visit
 
 from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.messages import Create
 from syndicated.service.dashboard import formatting
 from syndicated.service.dashboard.bandit_view import settings
 from syndicated.service.dashboard.decision_view import draws
@@ -18,9 +19,20 @@ def test_a_fresh_bandit_waits_for_its_first_decision(tmp_path: Path) -> None:
         await site.create("fresh")
         page = await visit(site, "fresh")
         assert "No decision yet" in page.text
+        assert '-d \'{"arms": [ … ]}' in page.text
         assert page.values("role").count("img") == 0
         assert "boldness: 1, 2, 4 (the policy's default)" in page.text
         assert "none yet" in (await site.get("/")).text
+
+    tell(tmp_path, story)
+
+
+def test_nothing_tuned_is_told_and_the_first_request_can_be_copied(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        await site.service.admin.create("", Create(name="open"))
+        page = await visit(site, "open")
+        assert "ArmUCB, nothing tuned" in page.plain
+        assert '-d \'{"context": {"hour": 9}, "arms": ["a", "b"]}' in page.text
 
     tell(tmp_path, story)
 
