@@ -13,6 +13,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["conftest.py"]
 html_theme = "furo"
 html_title = "syndicated"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -26,6 +28,7 @@ autodoc_default_options = {"members": True}
 ROOT = Path(__file__).parents[1]
 ABOVE = ("README", "CHANGELOG", "CONTRIBUTING", "RELEASING", "SECURITY")
 LINK_ABOVE = re.compile(rf"\]\((?:\.\./)+({'|'.join(ABOVE)})\.md")
+ARRAY_LIKE = re.compile(r"\S*_Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]")
 RELATIVE_LINK = re.compile(r"\]\((?!\w+:|#)")
 
 
@@ -54,6 +57,12 @@ def on_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: 
             lines[number:number] = ["::", ""]
 
 
+def on_signature(app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str) -> Any:
+    """NumPy's type of all that can become an array is printed by its name, not by what it is made of."""
+    return [text and ARRAY_LIKE.sub("ArrayLike", text) for text in (signature, returned)]
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-signature", on_signature)
     app.connect("source-read", on_read)
     app.connect("autodoc-process-docstring", on_docstring)
