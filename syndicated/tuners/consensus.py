@@ -11,9 +11,10 @@ late and in any order: the sums do not care, and what a credit needs of the past
 from the first one on: a level of 10^9 that all share takes no digits from what they differ by.
 
 One shared model; all points score the arms, which is what a choice costs. No horizon is needed. The regret of tuning is
-at most 3 s sqrt(log(n) Σ_t (k_t - 1)) + B sqrt(10 log n), with k_t the arms that the points named and s² the mean of (y
-- m)²; docs/theory.md has the sketch of a proof. There is no floor: points that explore by themselves need none. On a
-space with more than `MAX_JOINT_POINTS` points the axes learn apart, each given what the others drew, as in Syndicated.
+at most 3 s sqrt(log(n) Σ_t (k_t - 1)) + B sqrt(10 log n), with k_t the arms that the points named and s² a bound on the
+mean of (y - m)²; docs/theory.md has the sketch of a proof. There is no floor: points that explore by themselves need
+none. On a space with more than `MAX_JOINT_POINTS` points the axes learn apart, each given what the others drew, as in
+Syndicated.
 
 EXP4 with implicit exploration (Auer et al., SIAM J. Comput. 2002; Neu, NeurIPS 2015) with points for experts.
 """
