@@ -20,10 +20,11 @@ from syndicated._frames import frame_of
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._results import MIN_REPEATS, direction, expanded, resampled_means
 from syndicated.experiments._run import Run
+from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP
+from syndicated.experiments.scoreboard._tuner_worlds import TUNER_GROUP
 from syndicated.experiments.scoreboard._worlds import (
     BASE_TUNER,
     BEST_FIXED,
-    BOARD,
     BOLDNESS_2,
     OUR_TUNER,
     RIVAL_TUNER,
@@ -109,7 +110,7 @@ def gather(group: str, run: Run) -> World:
     """A run as a world of the board. Of the fixed candidates only the best in hindsight is kept: the one with the least
     mean over these same repeats."""
     regrets, seconds = _final_regrets(run), sum(curve["seconds"] for curve in run.curves)
-    if group not in BOARD:
+    if group in (POLICY_GROUP, TUNER_GROUP):
         return World(run.experiment, group, regrets, "", seconds)
     fixed = list(candidates(run.experiment.tuners))
     best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
