@@ -70,7 +70,7 @@ class RegisteredArms:
                 raise InputError("arms must be given, or registered before; there are none")
             wanted: Sequence[str | Arm] = list(self._prepared) if request.arms is None else request.arms
             ids = [arm if isinstance(arm, str) else arm.id for arm in wanted]
-            uses_registered = any(isinstance(arm, str) for arm in wanted)
+            uses_registered = str in map(type, wanted)
             X = self._features(request.context, wanted, ids)
         if len(set(ids)) < len(ids):
             raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")

@@ -53,16 +53,16 @@ class Decisions:
 
     def decide(self, name: str, request: DecideRequest, X: Array | None = None) -> "asyncio.Future[DecideReply]":
         """Decide; `X` is the table of a binary body."""
-        self._group_commit.check_room()
         check_request(request, X)
         return self.decide_on(name, *self.read(name, request, X), X)
 
     def read(self, name: str, request: DecideRequest, X: Array | None = None) -> tuple[DecideRequest, ArmTable | None]:
-        """A request, and its arms as a table. On any thread.
+        """A request, and its arms as a table; refused at once if it cannot be queued. On any thread.
 
         The arms are read now and their JSON is dropped, which would cost more to keep while the request waits. An error
         in them is raised when the request's turn comes: only then is it known whether the request is a repeated one.
         """
+        self._group_commit.check_room()
         bandit, arms = self._group_commit.state.names.get(name), None
         if bandit is not None:
             with suppress(InputError):

@@ -36,10 +36,14 @@ def check_request(request: DecideRequest, X: Array | None) -> int:
         raise InputError(f"arms must be at most {MAX_ARMS} in a request; got {count}")
     if X is not None:
         _check_cells(X.size)
-    described = [arm for arm in arms if isinstance(arm, Arm)]
+    described, cells, fields = [arm for arm in arms if type(arm) is Arm], 0, _fields(request.context)
     check_ids(described)
-    _check_cells(sum(len(arm.x) for arm in described if arm.x is not None))
-    fields = _fields(request.context) + sum(_fields(arm.features) for arm in described)
+    for arm in described:  # a loop, since every request waits for it
+        if arm.x is not None:
+            cells += len(arm.x)
+        if arm.features is not None:
+            fields += _fields(arm.features)
+    _check_cells(cells)
     if fields > MAX_FEATURES:
         raise InputError(f"the context and the arms of a request must have at most {MAX_FEATURES} fields; got {fields}")
     return count + fields

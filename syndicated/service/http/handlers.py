@@ -196,11 +196,11 @@ async def decide(call: Call) -> DecideReply:
         raise Problem(422, "invalid", f"shape is required with a body of type {BINARY}, and not allowed with others")
     name, decisions = call.path["name"], call.service.decisions
     if check_request(call.body, call.table) <= QUICK_WORK:
-        answer = decisions.decide(name, call.body, call.table)
+        read = decisions.read(name, call.body, call.table)
     else:
         read = await off_the_loop(decisions.read, name, call.body, call.table)
-        answer = decisions.decide_on(name, *read, call.table)
-        del read
+    answer = decisions.decide_on(name, *read, call.table)
+    del read
     call.body = call.table = None
     try:
         return await answer

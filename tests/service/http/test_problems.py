@@ -124,7 +124,7 @@ def test_expectation_19_a_fault_inside_tells_nothing(
         raise ZeroDivisionError("the secret of the house")
 
     async def test(api: Api) -> None:
-        monkeypatch.setattr(api.service.decisions, "decide", fail)
+        monkeypatch.setattr(api.service.decisions, "decide_on", fail)
         monkeypatch.setattr(api.service.admin, "update", fail)
         for method, path in (("POST", "/v1/bandits/b/decide"), ("PATCH", "/v1/bandits/b")):
             reply = await api.call(method, path, {})
