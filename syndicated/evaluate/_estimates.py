@@ -111,15 +111,19 @@ class Evaluation:
     def __repr__(self) -> str:
         named = {"DR": self.dr, "the log": self.logged, "gain": self.gain}
         values = [f"{name} {number(e.value)} ({number(e.low)} to {number(e.high)})" for name, e in named.items()]
-        counts = f"{self.rounds:,} rounds, {self.accepted:,} accepted"
-        return f"<Evaluation: {'; '.join([', '.join(values), counts, *self.warnings])}>"
+        return f"<Evaluation: {'; '.join([', '.join(values), self._counts, *self.warnings])}>"
 
     def _repr_html_(self) -> str:
         """A table, for notebooks."""
         rows = [getattr(self, name) for name in ("logged", *POOLED_ESTIMATES)]
         cells = [(each.name, *(f"{v:.4g}" for v in (each.value, each.low, each.high))) for each in rows]
         head = ("estimate", "value", f"low, {100 * self.confidence:g} %", "high")
-        return html_table(head, cells, [f"{self.rounds:,} rounds, {self.accepted:,} accepted", *self.warnings])
+        return html_table(head, cells, [self._counts, *self.warnings])
+
+    @property
+    def _counts(self) -> str:
+        """A target that does not learn accepts nothing."""
+        return f"{self.rounds:,} rounds" + (f", {self.accepted:,} accepted" if self.accepted else "")
 
     @property
     def _weight_error(self) -> float:
@@ -142,23 +146,19 @@ def summarise(rewards: Array, rows: Walk, confidence: float, c: float, bounds: R
     linear = ratio + w * (rewards - ratio) / share
     corners = [(v, r) for v in (0.0, float(w.max()) or heaviest) for r in bounds]
 
-    def estimate(name: str, values: Array, extremes: Iterable[float], limits: Range) -> Estimate:
-        mean = float(values.mean())
-        if not math.isfinite(mean) or low == high:
-            return Estimate(name, mean, -math.inf, math.inf)
-        possible = list(extremes)
-        ends = interval(values, min(possible), max(possible), confidence)
-        return Estimate(name, mean, min(mean, max(ends[0], limits[0])), max(mean, min(ends[1], limits[1])))
+    def estimate(name: str, values: Array, extremes: Iterable[float]) -> Estimate:
+        mean, possible = float(values.mean()), list(extremes)
+        known = math.isfinite(mean) and low < high
+        ends = interval(values, min(possible), max(possible), confidence) if known else (-math.inf, math.inf)
+        return _possible(name, mean, ends, bounds)
 
     return Evaluation(
-        logged=estimate("log", rewards, bounds, bounds),
-        ips=estimate("IPS", w * rewards, (v * r for v, r in corners), bounds),
-        snips=estimate("SNIPS", linear, (ratio + v * (r - ratio) / share for v, r in corners), bounds),
-        dr=estimate("DR", robust, (level + v * (r - level) for v, r in corners), bounds),
-        gain=estimate(
-            "gain", robust - rewards, (level + v * (r - level) - r for v, r in corners), (low - high, high - low)
-        ),
-        weight=estimate("weight", w, (v for v, _ in corners), (0.0, math.inf)),
+        logged=estimate("log", rewards, bounds),
+        ips=estimate("IPS", w * rewards, (v * r for v, r in corners)),
+        snips=estimate("SNIPS", linear, (ratio + v * (r - ratio) / share for v, r in corners)),
+        dr=estimate("DR", robust, (level + v * (r - level) for v, r in corners)),
+        gain=estimate("gain", robust - rewards, (level + v * (r - level) - r for v, r in corners)),
+        weight=estimate("weight", w, (v for v, _ in corners)),
         confidence=confidence,
         rounds=len(w),
         accepted=int(rows.accepted.sum()),
@@ -167,6 +167,15 @@ def summarise(rewards: Array, rows: Walk, confidence: float, c: float, bounds: R
         rewarded=_effective(w * (rewards - low)),
         rewards=bounds,
     )
+
+
+def _possible(name: str, value: float, ends: Range, bounds: Range) -> Estimate:
+    """An estimate whose interval has nothing that cannot be, with rewards in these bounds; the value is in it."""
+    if not math.isfinite(value) or bounds[0] == bounds[1]:
+        return Estimate(name, value, *ends)
+    width = bounds[1] - bounds[0]
+    least, most = {"gain": (-width, width), "weight": (0.0, math.inf)}.get(name, bounds)
+    return Estimate(name, value, min(value, max(ends[0], least)), max(value, min(ends[1], most)))
 
 
 def _effective(weights: Array) -> float:
@@ -186,7 +195,7 @@ def pool(found: Sequence[Evaluation]) -> Evaluation:
         mean = float(values.mean())
         below = math.sqrt(between + float(np.mean([(each.value - each.low) ** 2 for each in estimates])))
         above = math.sqrt(between + float(np.mean([(each.high - each.value) ** 2 for each in estimates])))
-        return Estimate(estimates[0].name, mean, mean - below, mean + above)
+        return _possible(estimates[0].name, mean, (mean - below, mean + above), found[0].rewards)
 
     pooled: dict[str, Any] = {name: together([getattr(each, name) for each in found]) for name in POOLED_ESTIMATES}
     return replace(

@@ -13,6 +13,7 @@ from syndicated.errors import InputError
 from syndicated.types import Array
 
 MIN_PROPENSITY = 1e-12
+MAX_NAMED = 5  # columns that were not used and are named
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,8 @@ class Log:
     def left_out(self) -> str:
         """How many decisions were left out, and why."""
         parts = f"{self.unrewarded:,} without a reward", f"{self.featureless:,} without X"
-        unused = f", the columns {', '.join(self.unused)}" if self.unused else ""
+        more = f" and {len(self.unused) - MAX_NAMED} more" if len(self.unused) > MAX_NAMED else ""
+        unused = f", the columns {', '.join(self.unused[:MAX_NAMED])}{more}" if self.unused else ""
         return ", ".join((*parts, f"{self.forced:,} not randomised")) + unused
 
     @property

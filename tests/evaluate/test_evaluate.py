@@ -406,6 +406,16 @@ def test_the_agent_that_is_evaluated_is_left_alone_and_twins_agree() -> None:
     assert evaluate(log, agent) != evaluate(log, Agent(LinTS(dim=3), seed=6))
 
 
+def test_the_interval_of_several_histories_has_only_what_can_be() -> None:
+    rng = np.random.default_rng(1)
+    clicks = (rng.random(300) < 0.01).tolist()
+    log = Log([Logged(np.eye(4), int(rng.integers(4)), 0.25, float(click)) for click in clicks])
+    found = evaluate(log, Agent(LinUCB(dim=4)), histories=3)
+    assert found.dr.low == min(found.dr.value, 0.0)  # by Rubin's rule it would be less than any share of clicks can be
+    assert 0.0 <= found.ips.low <= found.ips.value <= found.ips.high <= 1.0
+    assert -1.0 <= found.gain.low < 0.0 < found.gain.high <= 1.0
+
+
 def test_several_histories_are_pooled_by_rubins_rule() -> None:
     log = _floor_log(_rounds(WORLD, 1, 300)[0], 1)
     agents = [Agent(LinUCB(dim=3), seed=seed) for seed in (4, 5, 6)]

@@ -41,6 +41,8 @@ def test_a_table_is_a_log() -> None:
     assert log.rounds[1].X.tolist() == [[27.0, 0.0, 1.0]] * 3
     assert first.context == {"age": 31.0, "town": "Kyoto"}
     assert log.left_out == "1 without a reward, 0 without X, 0 not randomised, the columns note"
+    wide = log_from_frame({**TABLE, **{f"column {k}": [0] * 4 for k in range(9)}}, **ALL)
+    assert wide.left_out.endswith(", the columns note, column 0, column 1, column 2, column 3 and 5 more")
     assert (log.named, log.contexts_only, len(log.at_position(0).rounds)) == (True, True, 1)
     assert repr(log) == "<Log: 3 rounds, 3 arms, 3 features, mean reward 0.3333>"
 
