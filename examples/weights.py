@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 
 from syndicated.experiments import Area, Experiment, areas, collect, run_task, shades
 
+MIN_LABELLED = 0.06  # probability in the end, of a value that is written beside its area
 ALPHA = {"alpha": [0, 0.01, 0.1, 1, 10]}
 TUNERS = {
     "Consensus": {"name": "Consensus", "space": {"boldness": [1, 2, 4]}},
@@ -43,8 +44,15 @@ def show(title: str, drawn: Mapping[str, Area]) -> None:
 
 
 def draw(ax: Axes, area: Area) -> None:
-    colours = shades(len(area.values))
-    ax.stackplot(area.x, area.p.T, colors=colours, labels=[f"{value:g}" for value in area.values])
+    """The probabilities on top of each other, and the values beside them: at the end, or where they were at first."""
+    ax.stackplot(area.x, area.p.T, colors=shades(len(area.values)))
+    first, last = (p.cumsum() - p / 2 for p in (area.p[0], area.p[-1]))
+    for k, value in enumerate(area.values):
+        if area.p[-1, k] >= MIN_LABELLED:
+            ax.text(1.03 * area.x[-1], last[k], f"{value:g}", va="center", fontsize=9)
+        else:
+            colour = "white" if 2 * k < len(area.values) else "black"
+            ax.text(0.02 * area.x[-1], first[k], f"{value:g}", va="center", fontsize=9, color=colour)
     ax.set_xlim(0, area.x[-1])
     ax.set_xticks([0, area.x[-1] // 2, area.x[-1]])
     ax.set_ylim(0, 1)
@@ -56,13 +64,11 @@ def save(worlds: Mapping[str, Mapping[str, Area]], file: Path) -> None:
         for ax, (tuner, area) in zip(row, drawn.items(), strict=True):
             draw(ax, area)
             if title == next(iter(worlds)):
-                ax.set_title(tuner)
-                handles, labels = ax.get_legend_handles_labels()
-                ax.legend(handles[::-1], labels[::-1], title=area.hyper, loc="lower left", fontsize=7, title_fontsize=7)
+                ax.set_title(f"{tuner}: {area.hyper}")
         row[0].set_ylabel(f"{title}\nprobability")
     for ax in axes[-1]:
         ax.set_xlabel("round")
-    figure.tight_layout()
+    figure.tight_layout(w_pad=1.5)
     with mpl.rc_context({"svg.hashsalt": "weights"}):
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)
 

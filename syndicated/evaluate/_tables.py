@@ -68,7 +68,8 @@ def log_from_frame(
     used = [arm, reward, propensity, *([] if position is None else [position]), *context]
     missing = [name for name in used if name not in columns]
     if missing:
-        raise InputError(f"a table must have the columns {', '.join(used)}; it has {shorten(list(columns))}")
+        must = f"a table must have the columns {', '.join(used)}, or others that are named"
+        raise InputError(f"{must}, as in reward='click'; it has {shorten(list(columns))}")
     if None in columns[arm]:
         raise InputError(f"row {columns[arm].index(None)}: {arm} must be the arm that was played; it is missing")
     played = [_id(value) for value in columns[arm]]

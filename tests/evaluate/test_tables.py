@@ -148,7 +148,8 @@ def test_bad_tables_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         return tmp_path / name
 
-    refused("a table must have the columns arm, reward, propensity; it has ['item',", lambda: log_from_frame(TABLE))
+    must = "a table must have the columns arm, reward, propensity, or others that are named, as in reward='click'"
+    refused(f"{must}; it has ['item',", lambda: log_from_frame(TABLE))
     refused("a table must be a data frame or a mapping", lambda: log_from_frame(3))
     refused("the columns of a table must have the same length", lambda: log_from_frame({"a": [1], "b": []}))
     refused("row 1: item must be one of the arms; got 'milk'", lambda: log_from_frame(TABLE, **ALL, arms=["tea"]))
