@@ -30,7 +30,7 @@ rows were never tried, for the policy to try in rounds that grow rare.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -85,6 +85,7 @@ from syndicated._models.scaled_kernels import (
 from syndicated.errors import InputError
 from syndicated.types import Array, Ints, Params
 
+EFFECTS, OUTLIERS, RESTARTS, TRIALS = "effects", "outliers", "restarts", "trials"  # parts that can be left out
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
 NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others need not be tried for that
@@ -143,11 +144,14 @@ class ScaledRidge(Learner):
     of rows that are new, which are not among those that are remembered; v; how far rewards reach from the first, and
     how many of the last rows were predicted when they were played first. `known` has the rows that are remembered: how
     often they were played, the mean of their rewards, when the last was, their fingerprints and features.
+
+    `without` names parts that are left out: `EFFECTS`, `OUTLIERS`, `RESTARTS`, `TRIALS`.
     """
 
     dim: int
     intercept: bool
     factored: bool = False
+    without: Collection[str] = ()
     G: Array = field(init=False)
     b: Array = field(init=False)
     sums: Array = field(init=False)
@@ -239,7 +243,7 @@ class ScaledRidge(Learner):
         self.sums[TOTAL], self.sums[NOT_ZERO] = total - 2.0 * self.origin * b[-1] + self.origin**2 * N, not_zero
         self._refresh()
         self.sizes[:] = MEDIAN_ERROR * self.estimate({})[1]
-        self.sums[LIMIT] = largest_usual(self.sizes, self.count, self.sums[TIES])
+        self._limit_errors()
 
     @property
     def level(self) -> float:
@@ -282,7 +286,7 @@ class ScaledRidge(Learner):
         It is not if the last rows that were played for the first time paid what was predicted.
         """
         out = np.zeros(len(X), dtype=np.bool_)
-        if self.sums[NEAR] < NEAR_ENOUGH and max(len(X), len(self.rows)) <= MAX_OWN_ARMS:
+        if TRIALS not in self.without and self.sums[NEAR] < NEAR_ENOUGH and max(len(X), len(self.rows)) <= MAX_OWN_ARMS:
             find_untried(out, X, self.known, self.slots)
         return out
 
@@ -360,7 +364,7 @@ class ScaledRidge(Learner):
 
     def _keep_up(self, lost: float) -> None:
         """After an observation that cost so much precision: start again, or refresh, if it is time."""
-        if lost == math.inf:
+        if lost == math.inf and RESTARTS not in self.without:
             self._restart()
         elif self.count >= self.due or not lost < MAX_PRECISION_LOSS:
             self._refresh()
@@ -387,7 +391,7 @@ class ScaledRidge(Learner):
         """Bring the units up to date, and estimate lam in them."""
         self.due = self.count + min(REFRESH_ROUNDS, math.ceil((REFRESH_GROWTH - 1.0) * self.G[-1, -1]))
         self.unit = _units(self.low, self.high)
-        self.sums[LIMIT] = largest_usual(self.sizes, self.count, self.sums[TIES])
+        self._limit_errors()
         self.sums[OWN], spectrum = self._judge_effects()
         self.centre = spectrum.centre
         self.lam = _pooled(self._log_evidence(spectrum))
@@ -397,13 +401,18 @@ class ScaledRidge(Learner):
         self._view()
         self._square()
 
+    def _limit_errors(self) -> None:
+        """Find the largest error that is usual."""
+        if OUTLIERS not in self.without:
+            self.sums[LIMIT] = largest_usual(self.sizes, self.count, self.sums[TIES])
+
     def _log_evidence(self, spectrum: Spectrum) -> Array:
         return spectrum.log_evidence(PENALTIES * self._active, self.G[-1, -1] - self.intercept)
 
     def _judge_effects(self) -> tuple[float, Spectrum]:
         """The variance of the effects of rows, its posterior mean, and the spectrum that it leaves."""
         plays = self.known[PLAYS, self.known[PLAYS] > 0.0]
-        if plays.max(initial=0.0) > 1.0 and len(self.rows) <= MAX_OWN_ARMS:
+        if EFFECTS not in self.without and plays.max(initial=0.0) > 1.0 and len(self.rows) <= MAX_OWN_ARMS:
             floor, variances = MIN_JUDGED_RSS * float(self.sums[TOTAL]), np.append(0.0, OWN_VARIANCES)
             found = np.array([self._marginal(self._spectrum(v, floor), plays, v) for v in variances])
             found[0] += OWN_EVIDENCE + math.log(len(OWN_VARIANCES))

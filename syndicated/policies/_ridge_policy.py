@@ -20,8 +20,8 @@ from syndicated._models.kernels import (
     ucb_scores_by_number,
 )
 from syndicated._models.ridge import Prior, Ridge, Solutions
-from syndicated._models.scaled_ridge import Effects, ScaledRidge
-from syndicated._validation import MAX_MAGNITUDE, check_number
+from syndicated._models.scaled_ridge import EFFECTS, OUTLIERS, RESTARTS, Effects, ScaledRidge
+from syndicated._validation import MAX_MAGNITUDE, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
 from syndicated.space import Space
@@ -48,7 +48,9 @@ class RidgePolicy(Policy):
     standard errors, with s the noise that the model's errors show. Points that say nothing else have one model in the
     data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
     and the level of rewards matter. As far as its rows are new, s is less: they explore by themselves. Rows that come
-    back have effects of their own, if features do not tell all of what they pay. Where points also say something of
+    back have effects of their own, if features do not tell all of what they pay. `without` names `parts` of this model
+    that are left out: effects of rows, the cut of outliers, restarts where the world has changed, trials of rows that
+    were never played. Where points also say something of
     lam, intercept or memory, these are in the features' units, and what is left open is chosen among a few values: the
     prior under which the rewards seen lately were most likely, each predicted from those before it.
     """
@@ -56,6 +58,8 @@ class RidgePolicy(Policy):
     delta: float = 0.1
     S: float = 1.0
     L: float = 1.0
+    without: Sequence[str] = field(default=(), repr=False)
+    parts: ClassVar[tuple[str, ...]] = (EFFECTS, OUTLIERS, RESTARTS)
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
         "alpha": (0.0, 1e12),
         "lam": (1e-12, 1e12),
@@ -74,6 +78,9 @@ class RidgePolicy(Policy):
         check_number("delta", self.delta, low=1e-300, high=1.0)
         check_number("S", self.S, low=0.0, high=MAX_MAGNITUDE)
         check_number("L", self.L, low=0.0, high=MAX_MAGNITUDE)
+        if isinstance(self.without, str) or not set(self.without) <= set(self.parts):
+            must = f"must be a list of some of {', '.join(self.parts)}" if self.parts else "must be empty"
+            raise InputError(f"without {must} for {type(self).__name__}; got {shorten(self.without)}")
         self._last: tuple[Sequence[Params], Solutions, Array] | None = None
         self._natural: tuple[Sequence[Params], Array | None] = (), None
         self.prepare([])
@@ -103,7 +110,7 @@ class RidgePolicy(Policy):
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         if self._scaled and points and all(point.keys() == {"boldness"} for point in points):
-            scaled = ScaledRidge(self.dim, self.intercept, self.factored)
+            scaled = ScaledRidge(self.dim, self.intercept, self.factored, tuple(self.without))
             self.model, self.size = scaled, scaled.size
             super().prepare(points)
             scaled.keep(np.zeros((0, self.dim)) if catalogue is None else catalogue)
@@ -139,7 +146,7 @@ class RidgePolicy(Policy):
             later = self.model.upgraded(own)
             return arrays if later is own else {f"model.{name}": array for name, array in later.items()}
         older.restore(own)
-        begun = ScaledRidge(self.dim, self.intercept, self.factored)
+        begun = ScaledRidge(self.dim, self.intercept, self.factored, tuple(self.without))
         begun.keep(self.model.rows)
         begun.begin(*older.sums())
         return {f"model.{name}": array for name, array in begun.state().items()}

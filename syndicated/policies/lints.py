@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._models.kernels import solve_upper, ts_scores
+from syndicated._models.scaled_ridge import TRIALS
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
@@ -33,6 +34,7 @@ class LinTS(RidgePolicy):
     """
 
     factored: ClassVar[bool] = True
+    parts: ClassVar[tuple[str, ...]] = (*RidgePolicy.parts, TRIALS)
 
     @property
     def space(self) -> Space:

@@ -10,10 +10,11 @@ Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, Neur
 """
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from syndicated._models.scaled_ridge import ScaledRidge
+from syndicated._models.scaled_ridge import TRIALS, ScaledRidge
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._arm_set import optimistic_arm
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS, RidgePolicy
@@ -30,6 +31,8 @@ class LinUCB(RidgePolicy):
     >>> policy.predict(np.eye(2), {"lam": 1.0}).tolist()
     [0.5, 0.0]
     """
+
+    parts: ClassVar[tuple[str, ...]] = (*RidgePolicy.parts, TRIALS)
 
     @property
     def advised(self) -> Params:

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._models.scaled_ridge import TRIALS
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Params
@@ -40,6 +41,7 @@ class RegCB(RidgePolicy):
     }
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("beta",)}
     exploring: ClassVar[tuple[str, ...]] = ("beta",)
+    parts: ClassVar[tuple[str, ...]] = (*RidgePolicy.parts, TRIALS)
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
         radius = {"alpha": math.sqrt(given["beta"])} if "beta" in given else {}

@@ -58,6 +58,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     }
     _feature_units: ClassVar[tuple[str, ...]] = ("alpha", "alpha_multiple", "lam")
     _scaled: ClassVar[bool] = False
+    parts: ClassVar[tuple[str, ...]] = ()
     growing: ClassVar[tuple[str, ...]] = ("X", "y")
     X: Array = field(init=False, repr=False)
     y: Array = field(init=False, repr=False)

@@ -2,11 +2,24 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from syndicated import SGDTS, Agent, Consensus, Fixed, InputError, LinTS, LinUCB, Space
+from syndicated import (
+    SGDTS,
+    UCBGLM,
+    Agent,
+    Consensus,
+    EpsilonGreedy,
+    Fixed,
+    InputError,
+    LinTS,
+    LinUCB,
+    Space,
+    StateError,
+)
 from syndicated._models.known_rows import fingerprint
 from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
@@ -548,3 +561,73 @@ def test_rows_of_a_very_large_catalogue_have_no_effects() -> None:
             policy.learn(x, float(reward), {})
         assert isinstance(policy.model, ScaledRidge)
         assert (policy.model.own_variance > 0.0) == own
+
+
+# Parts that can be left out
+
+
+def _without(part: str, X: Array, rewards: Array) -> tuple[ScaledRidge, ScaledRidge]:
+    """Models that learned the same, without and with a part."""
+    policies = LinUCB(dim=X.shape[1], without=[part]), LinUCB(dim=X.shape[1])
+    for policy in policies:
+        policy.prepare([POINT])
+        policy.learn_many(X, rewards, [{}] * len(X))
+    models = [policy.model for policy in policies]
+    assert all(isinstance(model, ScaledRidge) for model in models)
+    return models[0], models[1]  # type: ignore[return-value]
+
+
+def test_effects_of_rows_can_be_left_out() -> None:
+    played, rows, rewards = _effects_data(80, 12, 0.5)
+    without, whole = _without("effects", rows[played], rewards)
+    assert whole.own_variance > 0.0 == without.own_variance
+
+
+def test_the_cut_of_outliers_can_be_left_out() -> None:
+    X, rewards = data(200)
+    rewards[150] += 1e4
+    without, whole = _without("outliers", X, rewards)
+    assert whole.sums[RSS] < 1e4 < 1e6 < without.sums[RSS]
+
+
+def test_restarts_can_be_left_out() -> None:
+    X, rewards = data(400)
+    rewards[200:] *= -1.0
+    without, whole = _without("restarts", X, rewards)
+    assert whole.G[-1, -1] < 250 < 400 == without.G[-1, -1]
+
+
+def test_trials_can_be_left_out() -> None:
+    X, rewards = data(50)
+    without, whole = _without("trials", X, rewards)
+    new = X + 1.0
+    assert whole.untried(new).all()
+    assert not without.untried(new).any()
+
+
+@pytest.mark.parametrize(
+    ("make", "without", "said"),
+    [
+        (LinUCB, ["speed"], "without must be a list of some of effects, outliers, restarts, trials for LinUCB; got"),
+        (
+            LinTS,
+            "trials",
+            "without must be a list of some of effects, outliers, restarts, trials for LinTS; got",
+        ),
+        (EpsilonGreedy, ["trials"], "without must be a list of some of effects, outliers, restarts for EpsilonGreedy"),
+        (UCBGLM, ["effects"], "without must be empty for UCBGLM; got"),
+    ],
+)
+def test_only_parts_that_a_policy_has_can_be_left_out(make: type[RidgePolicy], without: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make(dim=2, without=without)
+
+
+def test_what_is_left_out_is_part_of_the_policy(tmp_path: Path) -> None:
+    policy = LinUCB(dim=2, without=("trials",))
+    assert policy.fresh().without == ("trials",)
+    assert policy.get_params()["without"] is policy.without
+    Agent(policy, seed=1).save(tmp_path / "agent.state")
+    assert Agent.load(tmp_path / "agent.state").policy.parameters() == policy.parameters()
+    with pytest.raises(StateError):
+        Agent(LinUCB(dim=2), seed=1).restore(Agent(policy, seed=1).state())

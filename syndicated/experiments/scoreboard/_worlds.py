@@ -12,7 +12,7 @@ from typing import Any
 from syndicated.agent import default_tuner
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments.paper._experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
-from syndicated.policies import POLICIES
+from syndicated.policies import POLICIES, LinUCB
 from syndicated.space import Space
 from syndicated.spec import Spec, build, spec_of
 
@@ -23,7 +23,8 @@ BASE_WITH_INTERCEPT, BOLDNESS_2 = "Syndicated, intercept", "boldness=2"
 BOLDNESS_GRID = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0]  # the fixed values, of which the best one in hindsight is shown
 # What the default earns by its parts: itself without one of them, where it is a point of natural units.
 NO_INTERCEPT, NO_EVIDENCE = "no intercept", "no evidence, lam=1"
-ABLATIONS = (NO_INTERCEPT, NO_EVIDENCE)
+NO_PARTS = {f"no {part}": part for part in LinUCB.parts}
+ABLATIONS = (NO_INTERCEPT, NO_EVIDENCE, *NO_PARTS)
 
 _PAPER = {experiment.name: experiment for experiment in [*TABLE1, *FIGURE2, *FIGURE3]}
 _EXPLORE = {"alpha": ALPHAS, "lam": LAMS}
@@ -70,8 +71,9 @@ def default_spec(policy: Mapping[str, Any]) -> Spec:
 
 
 def _ablations(ours: Spec) -> dict[str, Spec]:
-    """The default, once for a policy without an intercept, and once with a penalty that no evidence has chosen."""
-    return {NO_INTERCEPT: ours, NO_EVIDENCE: {**ours, "space": {**ours["space"], "lam": [1], "memory": [1]}}}
+    """The default, for policies without an intercept or a part, and with a penalty that no evidence has chosen."""
+    no_evidence = {**ours, "space": {**ours["space"], "lam": [1], "memory": [1]}}
+    return {NO_INTERCEPT: ours, NO_EVIDENCE: no_evidence} | dict.fromkeys(NO_PARTS, ours)
 
 
 def _label(point: Mapping[str, float]) -> str:
@@ -99,14 +101,17 @@ def _world(
     tuners = _tuners(plays, told or {})
     natural = [label for label, spec in candidates(tuners).items() if "boldness" in spec["space"]]
     ours = [each for each in (OUR_TUNER, BASE_WITH_INTERCEPT, "Consensus", NO_EVIDENCE, *natural) if each in tuners]
-    without = [NO_INTERCEPT] if NO_INTERCEPT in tuners else []
+    policies = {label: {**plays, "intercept": True} for label in ours}
+    if NO_INTERCEPT in tuners:
+        policies |= {label: {**plays, "intercept": True, "without": [part]} for label, part in NO_PARTS.items()}
+        policies[NO_INTERCEPT] = {**plays, "intercept": False}
     whole = Experiment(
         name=name,
         title=title,
         environment={**paper.environment, **(world or {})},
         policy=plays,
         tuners=tuners,
-        policies={label: {**plays, "intercept": label in ours} for label in (*ours, *without)},
+        policies=policies,
         horizon=horizon,
         repeats=MOVIELENS_REPEATS if paper.environment["name"] == "MovieLens" else BOARD_REPEATS,
         seed=BOARD_SEED,

@@ -132,7 +132,7 @@ def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -
 
 @pytest.mark.parametrize(
     ("name", "candidates", "one"),
-    [("linucb-paper", 9, "alpha"), ("lints-paper", 9, "alpha"), ("movielens-sgdts", 4, "eta0")],
+    [("linucb-paper", 13, "alpha"), ("lints-paper", 13, "alpha"), ("movielens-sgdts", 4, "eta0")],
 )
 def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidates: int, one: str) -> None:
     tuners = WORLDS[name].tuners
