@@ -12,18 +12,21 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 FILES = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL))
-REGISTRIES = {"syndicated/policies/__init__.py", "syndicated/tuners/__init__.py"}
+REGISTRIES = {f"syndicated/{kind}/__init__.py" for kind in ("policies", "tuners", "environments")}
 COMMANDS = re.findall(r"^syndicated (.*)$", PAGE, re.MULTILINE)
 SMALL = ["--horizon", "200", "--repeats", "2", "--jobs", "1"]
 
 CHECKS = """\
-from syndicated.checks import POLICY_CHECKS, TUNER_CHECKS, on_space
+from syndicated.checks import ENVIRONMENT_CHECKS, POLICY_CHECKS, TUNER_CHECKS, on_space
+from syndicated.environments import Weekend
 from syndicated.policies import PlainEpsilonGreedy
 from syndicated.tuners import EXP3IX
 for check in POLICY_CHECKS:
     check(PlainEpsilonGreedy)
 for check in TUNER_CHECKS:
     check(on_space(EXP3IX))
+for check in ENVIRONMENT_CHECKS:
+    check(Weekend)
 """
 
 
@@ -54,7 +57,7 @@ def _run(folder: Path, *arguments: str) -> str:
 
 def test_each_addition_is_one_new_file_and_one_import_line() -> None:
     new = {Path(name).parent for name in FILES.keys() - REGISTRIES if not (ROOT / name).exists()}
-    assert len(FILES) == 4
+    assert len(FILES) == 2 * len(REGISTRIES)
     assert new == {Path(name).parent for name in REGISTRIES}
 
 
@@ -62,6 +65,7 @@ def test_the_list_shows_what_was_added(extended: Path) -> None:
     lines = _run(extended, "-m", "syndicated", "list")
     assert re.search(r"^  PlainEpsilonGreedy *Epsilon-greedy with", lines, re.MULTILINE)
     assert re.search(r"^  EXP3IX *EXP3-IX over", lines, re.MULTILINE)
+    assert re.search(r"^  Weekend *Clicks on arms", lines, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("run ")])
