@@ -109,27 +109,27 @@ class Spectrum(NamedTuple):
     """Σ z z' = Q diag(values) Q', along = Q' Σ z y, and Σ (y - mean)²: all that depends on no penalty.
 
     About the centre of the rows, which count for `weight` of them, and the mean of the rewards; no RSS is less than
-    `floor`.
+    `floor`. Each has a first axis: one entry for each of several variances of the effects of rows.
     """
 
     values: Array
     Q: Array
     along: Array
-    total: float
-    floor: float
+    total: Array
+    floor: Array
     centre: Array
-    weight: float
-    mean: float
+    weight: Array
+    mean: Array
 
-    def rss(self, penalties: npt.ArrayLike) -> Array:
+    def rss(self, penalties: Array) -> Array:
         """RSS under each penalty lam n."""
-        explained = self.along**2 / (self.values + np.asarray(penalties)[..., None])
-        rss: Array = np.maximum(self.total - explained.sum(axis=-1), self.floor)
+        explained = self.along[:, None] ** 2 / (self.values[:, None] + penalties[:, None])
+        rss: Array = np.maximum(self.total[:, None] - explained.sum(axis=-1), self.floor[:, None])
         return rss
 
     def log_evidence(self, penalties: Array, freedom: float) -> Array:
         """The logarithm of the likelihood of the rewards under each penalty, up to a constant."""
-        volumes = np.log1p(self.values / penalties[:, None]).sum(axis=1)
+        volumes = np.log1p(self.values[:, None] / penalties[:, None]).sum(axis=-1)
         value: Array = -0.5 * (volumes + freedom * np.log(np.maximum(self.rss(penalties), 1e-300)))
         return value
 
@@ -393,9 +393,9 @@ class ScaledRidge(Learner):
         self.unit = _units(self.low, self.high)
         self._limit_errors()
         self.sums[OWN], spectrum = self._judge_effects()
-        self.centre = spectrum.centre
-        self.lam = _pooled(self._log_evidence(spectrum))
-        self.sums[RSS] = spectrum.rss(self.lam * self._active)
+        self.centre = spectrum.centre[0]
+        self.lam = _pooled(self._log_evidence(spectrum)[0])
+        self.sums[RSS] = spectrum.rss(np.array([self.lam * self._active]))[0, 0]
         stack, theta = self._solve(spectrum, self.lam)
         self.stack, self.thetas = stack[None], theta[None]
         self._view()
@@ -413,58 +413,61 @@ class ScaledRidge(Learner):
         """The variance of the effects of rows, its posterior mean, and the spectrum that it leaves."""
         plays = self.known[PLAYS, self.known[PLAYS] > 0.0]
         if EFFECTS not in self.without and plays.max(initial=0.0) > 1.0 and len(self.rows) <= MAX_OWN_ARMS:
-            floor, variances = MIN_JUDGED_RSS * float(self.sums[TOTAL]), np.append(0.0, OWN_VARIANCES)
-            found = np.array([self._marginal(self._spectrum(v, floor), plays, v) for v in variances])
+            variances = np.append(0.0, OWN_VARIANCES)
+            found = self._marginals(plays, variances, MIN_JUDGED_RSS * float(self.sums[TOTAL]))
             found[0] += OWN_EVIDENCE + math.log(len(OWN_VARIANCES))
             weights = np.exp(found - found.max())
             variance = float(weights @ variances / weights.sum())
             if variance > MIN_OWN_VARIANCE:
-                return variance, self._spectrum(variance)
-        return 0.0, self._spectrum(0.0)
+                return variance, self._spectrum(np.array([variance]))
+        return 0.0, self._spectrum(np.zeros(1))
 
-    def _marginal(self, spectrum: Spectrum, plays: Array, variance: float) -> float:
-        """The logarithm of the likelihood of the rewards, over all penalties, up to a constant."""
-        volume = np.log1p(plays * variance).sum() + self.intercept * math.log(spectrum.weight)
-        return float(np.logaddexp.reduce(self._log_evidence(spectrum)) - 0.5 * volume)
+    def _marginals(self, plays: Array, variances: Array, floor: float | None = None) -> Array:
+        """The logarithm of the likelihood of the rewards for each variance, over all penalties, up to a constant."""
+        spectrum = self._spectrum(variances, floor)
+        volumes = np.log1p(np.outer(variances, plays)).sum(axis=1) + self.intercept * np.log(spectrum.weight)
+        found: Array = np.logaddexp.reduce(self._log_evidence(spectrum), axis=1) - 0.5 * volumes
+        return found
 
     @property
     def _active(self) -> float:
         """n: how many features of a row are not 0."""
         return max(self.sums[NOT_ZERO] / self.G[-1, -1], 1.0) if self.G[-1, -1] else 1.0
 
-    def _spectrum(self, variance: float | None = None, floor: float | None = None) -> Spectrum:
-        """With effects of rows of this variance, or of that which was chosen."""
+    def _spectrum(self, variances: Array | None = None, floor: float | None = None) -> Spectrum:
+        """With effects of rows of each of these variances, or of that which was chosen."""
         unit = np.where(self.unit > 0.0, self.unit, 1.0)
-        whole, along, total = self._sums(self.own_variance if variance is None else variance)
-        G, r, N, mean, centre = whole[:-1, :-1], along[:-1], max(whole[-1, -1], 1.0), along[-1], self.first
-        if self.intercept and whole[-1, -1]:
-            N, middle = whole[-1, -1], whole[-1, :-1] / whole[-1, -1]
-            G, r, total = G - N * np.outer(middle, middle), r - middle * mean, total - mean**2 / N
-            centre = self.first + middle
+        whole, along, total = self._sums(self.sums[[OWN]] if variances is None else variances)
+        N, mean = np.maximum(whole[:, -1, -1], 1.0), along[:, -1]
+        G, r, centre = whole[:, :-1, :-1], along[:, :-1], np.tile(self.first, (len(N), 1))
+        if self.intercept and self.G[-1, -1]:
+            N = whole[:, -1, -1]
+            middle = whole[:, -1, :-1] / N[:, None]
+            G = G - N[:, None, None] * (middle[:, :, None] * middle[:, None])
+            r, total, centre = r - middle * mean[:, None], total - mean**2 / N, centre + middle
         values, Q = np.linalg.eigh(unit[:, None] * G * unit)
-        total = max(total, 0.0)
-        least = MIN_RSS_SHARE * total if floor is None else floor
-        return Spectrum(np.maximum(values, 0.0), Q, Q.T @ (unit * r), total, least, centre, N, mean / N)
+        total = np.maximum(total, 0.0)
+        least = MIN_RSS_SHARE * total if floor is None else np.full(len(N), floor)
+        along = np.einsum("vij,vi->vj", Q, unit * r)
+        return Spectrum(np.maximum(values, 0.0), Q, along, total, least, centre, N, mean / N)
 
-    def _sums(self, variance: float) -> tuple[Array, Array, float]:
-        """Σ v v', Σ v y and Σ y², of which effects of rows of this variance take their share."""
-        if variance == 0.0:
-            return self.G, self.b, float(self.sums[TOTAL])
-        rows = self.known[:, self.known[PLAYS] > 0.0]
+    def _sums(self, variances: Array) -> tuple[Array, Array, Array]:
+        """Σ v v', Σ v y and Σ y², of which effects of rows of each variance take their share."""
+        rows = self.known[:, self.known[PLAYS] > 0.0] if variances.any() else self.known[:, :0]
         V = np.column_stack([rows[FEATURES:].T - self.first, np.ones(rows.shape[1])])
         plays, means = rows[PLAYS], rows[MEAN]
-        taken = plays**2 * variance / (1.0 + plays * variance)
-        rest = float(self.sums[TOTAL] - taken @ means**2)
-        return self.G - (V.T * taken) @ V, self.b - (taken * means) @ V, rest
+        taken = plays**2 * variances[:, None] / (1.0 + plays * variances[:, None])
+        rest = self.sums[TOTAL] - taken @ means**2
+        return self.G - (V.T * taken[:, None]) @ V, self.b - (taken * means) @ V, rest
 
     def _solve(self, spectrum: Spectrum, lam: float) -> tuple[Array, Array]:
         """V⁻¹, or its factor, and theta; the intercept is apart, since the features are centred."""
-        values, Q, N = spectrum.values + lam * self._active, spectrum.Q, spectrum.weight
+        values, Q, N = spectrum.values[0] + lam * self._active, spectrum.Q[0], spectrum.weight[0]
         stack, theta = np.zeros((self.size, self.size)), np.zeros(self.size)
-        stack[-1, -1], theta[-1] = math.sqrt(N) if self.factored else 1.0 / N, spectrum.mean
+        stack[-1, -1], theta[-1] = math.sqrt(N) if self.factored else 1.0 / N, spectrum.mean[0]
         own = np.linalg.cholesky((Q * values) @ Q.T) if self.factored else (Q / values) @ Q.T
         stack[: self.dim, : self.dim] = own
-        theta[: self.dim] = Q @ (spectrum.along / values)
+        theta[: self.dim] = Q @ (spectrum.along[0] / values)
         return stack, theta
 
     def _review(self) -> None:

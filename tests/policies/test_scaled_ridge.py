@@ -128,7 +128,7 @@ def test_evidence_is_the_exact_marginal_likelihood(n: int, intercept: bool) -> N
     model = taught(LinUCB, X, rewards, intercept)
     model._refresh()
     active = np.count_nonzero(X) / n
-    found = model._spectrum().log_evidence(PENALTIES * active, n - intercept)
+    found = model._spectrum().log_evidence(PENALTIES * active, n - intercept)[0]
     Z, y = standardised(X, intercept), rewards - rewards.mean() * intercept
     exact = np.array([exact_log_likelihood(Z, y, lam * active, intercept) for lam in PENALTIES])
     np.testing.assert_allclose(found - found[0], exact - exact[0], rtol=1e-6, atol=1e-7)
@@ -492,7 +492,7 @@ def test_effects_of_rows_are_chosen_by_the_exact_likelihood(intercept: bool) -> 
             values.append(value - 0.5 * (len(y) - intercept) * math.log(square))
         return float(np.logaddexp.reduce(values))
 
-    found = [model._marginal(model._spectrum(v), plays, v) for v in (0.0, *OWN_VARIANCES)]
+    found = model._marginals(plays, np.array([0.0, *OWN_VARIANCES]))
     expected = [exact(v) for v in (0.0, *OWN_VARIANCES)]
     np.testing.assert_allclose(np.array(found) - found[0], np.array(expected) - expected[0], rtol=1e-5, atol=1e-5)
     expected[0] += 3.0 + math.log(5)
