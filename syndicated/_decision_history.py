@@ -42,14 +42,15 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class DecisionSeries:
-    """Windows of rounds: their last rounds, arms' shares, mean rewards with standard errors, hyper-parameters in use,
-    and the probabilities of the values of those that the tuner has a choice in."""
+    """Windows of rounds: their last rounds, arms' shares, mean rewards with standard errors, hyper-parameters in use
+    when they began and which of them explore, and the probabilities of the values that the tuner has a choice in."""
 
     rounds: Array
     shares: dict[str, Array]
     rewards: Array
     errors: Array
     params: dict[str, Array]
+    exploring: Sequence[str]
     candidates: list[Marginal]
 
 
@@ -83,7 +84,7 @@ class DecisionHistory:
             if first is not window:
                 first.absorb(window)
 
-    def series(self, tuner: Tuner) -> DecisionSeries:
+    def series(self, tuner: Tuner, exploring: Sequence[str] = ()) -> DecisionSeries:
         if not self.windows:
             raise InputError("there must be rewards to plot, learned since the agent was made or restored; got none")
         numbers, windows = zip(*sorted(self.windows.items()), strict=True)
@@ -98,6 +99,7 @@ class DecisionHistory:
             params={
                 name: np.array([window.params.get(name, np.nan) for window in windows]) for name in windows[-1].params
             },
+            exploring=exploring,
             candidates=_candidates(windows, tuner),
         )
 
@@ -117,10 +119,10 @@ def _candidates(windows: Sequence[Window], tuner: Tuner) -> list[Marginal]:
 
 
 def draw_series(series: DecisionSeries) -> "Figure":
-    """Panels over rounds: arms' shares, the mean reward with its 95 % band, and a panel for each choice of the tuner;
-    where it has none, the hyper-parameters in use."""
+    """Panels over rounds: arms' shares, the mean reward with its 95 % band, a panel for each choice of the tuner, and
+    the exploration in use; of a policy that has no number for it, the hyper-parameters in use."""
     with styled():
-        count = 2 + max(1, len(series.candidates))
+        count = 3 + len(series.candidates)
         figure = empty_figure(7, 2 * count)
         top, middle, *rest = figure.subplots(count, 1, sharex=True)
         for name, share in series.shares.items():
@@ -130,15 +132,14 @@ def draw_series(series: DecisionSeries) -> "Figure":
         middle.fill_between(series.rounds, series.rewards - band, series.rewards + band, alpha=0.25, linewidth=0)
         middle.plot(series.rounds, series.rewards)
         middle.set_title("mean reward", loc="left")
-        for panel, each in zip(rest, series.candidates, strict=False):
+        for panel, each in zip(rest[:-1], series.candidates, strict=True):
             labels = [f"{value:g}" for value in each.values]
             panel.stackplot(series.rounds, each.p.T, colors=shades(len(labels)), labels=labels)
             panel.set_title(f"probability of {each.name}", loc="left")
-        if not series.candidates:
-            changing = {name: values for name, values in series.params.items() if np.nanmax(values) > np.nanmin(values)}
-            for name, values in (changing or series.params).items():
-                rest[0].plot(series.rounds, values, label=name)
-            rest[0].set_title("hyper-parameters in use", loc="left")
+        explored = {name: series.params[name] for name in series.exploring if name in series.params}
+        for name, values in (explored or series.params).items():
+            rest[-1].plot(series.rounds, values, label=name)
+        rest[-1].set_title("exploration in use" if explored else "hyper-parameters in use", loc="left")
         for panel in (top, *rest):
             if panel.get_legend_handles_labels()[0]:
                 panel.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, reverse=panel is not top)

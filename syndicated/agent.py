@@ -397,11 +397,11 @@ class Agent(Parameters):
     def plot(self) -> "Figure":
         """A figure of what was learned since the agent was made or restored, over rounds.
 
-        It shows the arms' shares of the decisions, their mean reward with a 95 % band, and the probabilities of what
-        the tuner chooses from; where it has no choice, the hyper-parameters in use. What is kept for it is small
-        and no part of the state. Rounds of `replay` are not in it.
+        It shows the arms' shares of the decisions, their mean reward with a 95 % band, the probabilities of what the
+        tuner chooses from, and the exploration in use. What is kept for it is small and no part of the state. Rounds of
+        `replay` are not in it.
         """
-        return draw_series(self._history.series(self.tuner))
+        return draw_series(self._history.series(self.tuner, self.policy.exploring))
 
     def _check_waits(self, decision: Decision, given: Container[int] = ()) -> None:
         """Refuse what is no decision of this agent, and one whose round had its reward or is given twice."""

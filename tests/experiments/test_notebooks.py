@@ -102,7 +102,11 @@ def test_an_agent_plots_arms_rewards_and_exploration() -> None:
     with pytest.raises(InputError, match="there must be rewards to plot"):
         agent.plot()
     _play(agent, 20, 2)
-    assert _titles(agent) == ["share of decisions", "mean reward", "hyper-parameters in use"]
+    assert _titles(agent) == ["share of decisions", "mean reward", "exploration in use"]
+    drawn = agent.plot().axes[-1].lines
+    assert [line.get_label() for line in drawn] == ["alpha"]
+    series = agent._history.series(agent.tuner)
+    assert np.asarray(drawn[0].get_ydata()).tolist() == series.params["alpha"].tolist()
     agent.restore(agent.state())
     with pytest.raises(InputError, match="since the agent was made or restored; got none"):
         agent.plot()
@@ -112,10 +116,18 @@ def test_an_agent_plots_the_probabilities_of_what_its_tuner_chooses_from() -> No
     agent = Agent(LinUCB(dim=2), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0, 10.0]), horizon=50))
     decisions = agent.decide_many([np.eye(2)] * 30)
     agent.learn_many(decisions, np.ones(30))
-    assert _titles(agent)[2:] == ["probability of alpha", "probability of lam"]
+    assert _titles(agent)[2:] == ["probability of alpha", "probability of lam", "exploration in use"]
     alpha, lam = agent._history.series(agent.tuner).candidates
     assert (alpha.p.shape, lam.p.shape) == ((30, 2), (30, 3))
     assert lam.p.sum(axis=1).tolist() == pytest.approx([1.0] * 30)
+
+
+def test_of_a_policy_without_a_number_for_exploration_all_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinUCB, "exploring", ())
+    agent = Agent(LinUCB(dim=2))
+    _play(agent, 20, 2)
+    assert _titles(agent)[-1] == "hyper-parameters in use"
+    assert len(agent.plot().axes[-1].lines) == 4
 
 
 def test_of_very_many_arms_the_first_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
