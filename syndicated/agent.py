@@ -406,7 +406,8 @@ class Agent(Parameters):
     def _check_waits(self, decision: Decision, given: Container[int] = ()) -> None:
         """Refuse what is no decision of this agent, and one whose round had its reward or is given twice."""
         if not isinstance(decision, Decision) or decision.agent != self.player.id:
-            raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {shorten(decision)}")
+            got = f"one of {decision.agent}" if isinstance(decision, Decision) else shorten(decision)
+            raise InputError(f"a reward must be for a decision of this agent, {self.id}; got {got}")
         if decision.round not in self._open or decision.round in given:
             raise InputError(f"a decision gets one reward; decision {decision.id} already had its own")
 

@@ -170,7 +170,7 @@ def test_a_reward_for_a_decision_of_another_agent_is_refused() -> None:
     agent, other = _played("LinUCB"), _played("LinUCB")
     decision = other.decide(ARMS)
     before = agent.state()
-    with pytest.raises(InputError, match=f"for a decision of this agent, {agent.id}; got Decision.agent='{other.id}'"):
+    with pytest.raises(InputError, match=f"for a decision of this agent, {agent.id}; got one of {other.id}"):
         agent.learn(decision, 1.0)
     assert agent.state() == before
 
