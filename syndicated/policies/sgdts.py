@@ -94,6 +94,10 @@ class SGDTS(ScaledPolicy):
         return Space(boldness=[0.25, 0.5, 1.0], stride=[1.0, 3.0, 10.0])
 
     @property
+    def advised(self) -> Params:
+        return {"boldness": 0.25, "stride": 10.0}  # epochs are few: candidates cost more than they earn
+
+    @property
     def period(self) -> int:
         return self.tau or 10 * math.floor(max(math.log(self.horizon), self.dim))
 

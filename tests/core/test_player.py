@@ -56,7 +56,7 @@ AGENTS = {
     "Consensus": lambda: Agent(LinUCB(dim=3), Consensus(SPACE), seed=2),
     "Consensus, axes apart": lambda: Agent(LinTS(dim=3), Consensus(WIDE), seed=2),
     "Consensus, nothing shared": lambda: Agent(LinTS(dim=3), Consensus(SPACE, sharing=False), seed=2),
-    "Consensus, epochs": lambda: Agent(SGDTS(dim=3, tau=10), seed=2),
+    "Consensus, epochs": lambda: Agent(SGDTS(dim=3, tau=10), Consensus(SGDTS(dim=3).space), seed=2),
     "Corral": lambda: Agent(LinTS(dim=3), Corral(SPACE, horizon=50), seed=2),
     "OP": lambda: Agent(UCBGLM(dim=3), OP(SPACE), seed=2),
     "epochs": lambda: Agent(SGDTS(dim=3, tau=10), Syndicated(Space(eta0=[0.1, 1.0], alpha1=[0.1, 5.0])), seed=2),

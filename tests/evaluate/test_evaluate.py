@@ -19,6 +19,7 @@ from syndicated import (
     OP,
     SGDTS,
     Agent,
+    Consensus,
     Corral,
     Fixed,
     InputError,
@@ -208,7 +209,7 @@ ADAPTIVE: dict[str, tuple[Environment, Agent]] = {
     "LinUCB, Consensus": (WORLD, Agent(LinUCB(dim=3))),
     "LinTS, Syndicated, warm-up": (WORLD, Agent(LinTS(dim=3), Syndicated(SPACE, horizon=300, warmup=30))),
     "LinUCB, Corral": (WORLD, Agent(LinUCB(dim=3), Corral(SPACE, horizon=300))),
-    "SGDTS, Consensus": (Logistic(dim=3, arms=4), Agent(SGDTS(dim=3, tau=15))),
+    "SGDTS, Consensus": (Logistic(dim=3, arms=4), Agent(SGDTS(dim=3, tau=15), Consensus(SGDTS(dim=3).space))),
 }
 
 

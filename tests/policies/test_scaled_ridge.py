@@ -85,7 +85,7 @@ def test_after_a_refresh_V_theta_and_noise_are_those_of_standardised_data(
     np.testing.assert_allclose(model.thetas[0, :4], theta, rtol=1e-6, atol=1e-7)
     if n > 2:
         noise = math.sqrt((1 + 5 / n) * (y @ y - theta @ Z.T @ y) / N)
-        assert model.estimate(POINT)[1] == pytest.approx(noise * (1 - 0.6 * model.sums[NEW_SHARE]), rel=1e-6)
+        assert model.estimate(POINT)[1] == pytest.approx(noise * (1 - 0.8 * model.sums[NEW_SHARE]), rel=1e-6)
 
 
 @both
@@ -381,7 +381,7 @@ def test_where_rows_are_new_boldness_counts_for_less(kinds: int) -> None:
     assert model.sums[NEW_SHARE] == pytest.approx(share)
     unit = model.estimate({})[1]
     model.sums[NEW_SHARE], model._estimated = 0.0, None
-    assert unit == pytest.approx((1 - 0.6 * share) * model.estimate({})[1])
+    assert unit == pytest.approx((1 - 0.8 * share) * model.estimate({})[1])
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from syndicated import SGDTS, Agent, Fixed, InputError, Space, TwoLayer
+from syndicated import SGDTS, Agent, Consensus, Fixed, InputError, Space, TwoLayer
 from syndicated.environments import Logistic
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array, Params
@@ -219,3 +219,18 @@ def test_a_start_that_takes_most_of_the_run_is_warned_of() -> None:
 def test_more_random_rounds_than_an_epoch_has_are_refused() -> None:
     with pytest.raises(InputError, match="random_rounds must be at most tau, 7; got 8"):
         SGDTS(dim=2, tau=7, random_rounds=8)
+
+
+def test_with_no_tuner_the_advised_point_is_played_and_earns_more_than_choosing() -> None:
+    policy, regrets = SGDTS(dim=5, horizon=2000), {}
+    assert policy.advised == {"boldness": 0.25, "stride": 10.0}
+    for name, tuner in (("advised", None), ("chosen", Consensus(policy.space))):
+        total = 0.0
+        for seed in (7101, 7102, 7103):
+            agent = Agent(policy, tuner, seed=seed)
+            for each in Logistic(dim=5, arms=20).rounds(seed, 2000):
+                decision = agent.decide(each.arms)
+                agent.learn(decision, each.reward(decision))
+                total += each.regret(decision)
+        regrets[name] = total
+    assert regrets["advised"] < regrets["chosen"]

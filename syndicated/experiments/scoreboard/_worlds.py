@@ -60,7 +60,7 @@ def _tuners(policy: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Spe
         "Theory": {"name": "Theory"},
         "Uniform": {"name": "Uniform", "space": all_},
         **{_label(point): {"name": "Fixed", "space": _single(point)} for point in Space(**fixed).points},
-        **(_ablations(ours) if ours["name"] == "Fixed" else {}),
+        **(_ablations(ours) if fixed is _NATURAL and ours["name"] == "Fixed" else {}),
     }
 
 

@@ -132,7 +132,7 @@ def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -
 
 @pytest.mark.parametrize(
     ("name", "candidates", "one"),
-    [("linucb-paper", 13, "alpha"), ("lints-paper", 13, "alpha"), ("movielens-sgdts", 4, "eta0")],
+    [("linucb-paper", 13, "alpha"), ("lints-paper", 13, "alpha"), ("movielens-sgdts", 5, "eta0")],
 )
 def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidates: int, one: str) -> None:
     tuners = WORLDS[name].tuners
@@ -141,9 +141,12 @@ def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidat
         assert list(tuners[label]["space"]) == [one]
     assert tuners["Syndicated"]["space"] == tuners["TL-Combined"]["space"] == tuners["Uniform"]["space"]
     assert len(tuners["Syndicated"]["space"]) == (3 if one == "eta0" else 2)
-    default = {"LinUCB": [2.5], "LinTS": [1.0]}.get(WORLDS[name].policy["name"])
-    assert tuners[OUR_TUNER]["name"] == ("Fixed" if default else "Consensus")
-    assert not default or tuners[OUR_TUNER]["space"] == {"boldness": default}
+    advised = {
+        "LinUCB": {"boldness": [2.5]},
+        "LinTS": {"boldness": [1.0]},
+        "SGDTS": {"boldness": [0.25], "stride": [10.0]},
+    }
+    assert tuners[OUR_TUNER] == {"name": "Fixed", "space": advised[WORLDS[name].policy["name"]]}
 
 
 def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() -> None:
@@ -155,9 +158,9 @@ def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() ->
 
 def test_ablations_are_the_default_without_one_of_its_parts() -> None:
     for e in WORLDS.values():
-        ours = e.tuners[OUR_TUNER]
-        assert set(ABLATIONS) & e.tuners.keys() == (set(ABLATIONS) if ours["name"] == "Fixed" else set())
-        if ours["name"] == "Fixed":
+        ours, ablated = e.tuners[OUR_TUNER], e.policy["name"] in ("LinUCB", "LinTS")
+        assert set(ABLATIONS) & e.tuners.keys() == (set(ABLATIONS) if ablated else set())
+        if ablated:
             assert e.tuners["no intercept"] == ours
             assert e.policies["no intercept"] == {**e.policies[OUR_TUNER], "intercept": False}
             assert e.tuners["no evidence, lam=1"]["space"] == {**ours["space"], "lam": [1], "memory": [1]}
