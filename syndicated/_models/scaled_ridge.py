@@ -330,7 +330,7 @@ class ScaledRidge(Learner):
 
     def _linear_share(self, x: Array) -> float:
         """How much of the next reward of this row theta has to tell, in standard deviations of what it has not."""
-        place = find(self.known, self.slots, x)
+        place = find(self.known, self.slots, x[None], 0)
         share, left = own_share(self.known[PLAYS, place] if place >= 0 else 0.0, self.own_variance)
         return float((1.0 - share) / math.sqrt(1.0 + left))
 
