@@ -162,8 +162,8 @@ class SGDTS(ScaledPolicy):
     @property
     def _information(self) -> float:
         """I, what an epoch tells about a coordinate of theta."""
-        errors, squares = np.maximum(self.sums, 1e-12) / self.count if self.count else (0.25, 1.0)
-        return float(self.period * errors * squares)
+        errors, squares = (max(each, 1e-12) / self.count for each in self.sums.tolist()) if self.count else (0.25, 1.0)
+        return self.period * errors * squares
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         """x' mean + sqrt((2 alpha1² + 2 alpha2²)/j) x'z: one product for each step size, one for all the noise."""
