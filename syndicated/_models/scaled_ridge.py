@@ -293,7 +293,7 @@ class ScaledRidge(Learner):
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
         if len(boldness) == 1:
-            arm, noise = decide_round(X, self._flat, self.size, boldness[0])
+            arm, noise = decide_round(X, self._flat, self.size, boldness.item())
             self._estimated = self._prior, noise
             return None if arm == TIED else [arm]
         played = np.empty(len(boldness), dtype=np.int64)
