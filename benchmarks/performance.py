@@ -292,8 +292,9 @@ THREADS = """\
   processors. An agent itself is for one thread at a time.
 - Experiments use processes. Each of them has one thread of BLAS, unless the environment says otherwise, so that they
   do not compete for the cores ([_executors.py](../syndicated/experiments/_executors.py)).
-- A free-threaded Python has not run it: `uv python install 3.14t` found no interpreter where this page was made.
-  NumPy, llvmlite and Numba have wheels for it.
+- A free-threaded Python has not run it. Where this page was made, none could be had: not by `uv python install 3.14t`,
+  not from the package index, whose wheels are made for an interpreter and do not bring one, and not from Debian 12,
+  which has 3.11. NumPy, llvmlite and Numba have wheels for it.
 """
 
 

@@ -1,11 +1,12 @@
 """What an agent did over time: which arms it played, what they paid, and how it explored. Bounded, and never saved."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from syndicated._figures import empty_figure, shades, styled
 from syndicated._series import Marginal, marginals
@@ -24,10 +25,10 @@ OTHERS = "others"
 
 @dataclass(eq=False)
 class Window:
-    """The rewards of some consecutive rounds, and what the tuner thought when the first of them came."""
+    """The rewards of some consecutive rounds, and what the tuner knew when the first of them came, as its state."""
 
     params: Params
-    probabilities: Sequence[Array]
+    tuner: Mapping[str, npt.NDArray[np.generic]]
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
@@ -68,7 +69,7 @@ class DecisionHistory:
         number, arm = decision.round // self._length, decision.arm
         window = self.windows.get(number)
         if window is None:
-            window = self.windows[number] = Window(decision.params, tuner.probabilities())
+            window = self.windows[number] = Window(decision.params, tuner.state())
         window.count += 1
         window.total += reward
         window.squares += reward * reward
@@ -114,7 +115,12 @@ def _shares(windows: Sequence[Window], counts: Array) -> dict[str, Array]:
 
 
 def _candidates(windows: Sequence[Window], tuner: Tuner) -> list[Marginal]:
-    by_axis = zip(tuner.axes(), zip(*(window.probabilities for window in windows), strict=True), strict=True)
+    """The probabilities are computed only now: of some tuners they are integrals, which cost more than a round."""
+    then, probabilities = tuner.fresh(), list[list[Array]]()
+    for window in windows:
+        then.restore(window.tuner)
+        probabilities.append(then.probabilities())
+    by_axis = zip(tuner.axes(), zip(*probabilities, strict=True), strict=True)
     return [each for axis, p in by_axis for each in marginals(axis, np.array(p))]
 
 

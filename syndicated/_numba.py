@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TextIO, cast
@@ -58,10 +59,12 @@ def load(function: FunctionType, signature: str) -> Callable[..., Any]:
 
 
 def dispatcher_of(function: FunctionType) -> Any:
+    # A call from kernel to kernel that is not inlined costs as much as what most of them compute.
+    compiler = partial(numba.njit, nogil=True, error_model="numpy", forceinline=True)
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        return compiler(cache=True)(function)
     except RuntimeError:  # neither beside the source nor in the user's cache can a file be written
-        return numba.njit(cache=False, nogil=True, error_model="numpy")(function)
+        return compiler(cache=False)(function)
 
 
 @contextmanager

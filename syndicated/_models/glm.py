@@ -24,7 +24,7 @@ import numpy as np
 
 from syndicated._compiled import compiled
 from syndicated._models.kernels import EVIDENCE_MEMORY, copy, update_inverse
-from syndicated._models.logistic import sigmoid
+from syndicated._models.logistic import MAX_EXPONENT, sigmoid, sigmoids
 from syndicated._validation import MAX_MAGNITUDE
 from syndicated.errors import InputError
 from syndicated.types import Array, Ints
@@ -35,7 +35,6 @@ REWARDS = ((0.0, 1.0), (0.0, 1.0), (0.0, MAX_MAGNITUDE), (-MAX_MAGNITUDE, MAX_MA
 TOLERANCE = 1e-6  # of the gradient's largest entry
 QUICK_STEPS = 8  # steps with the carried inverse before the Hessian is computed anew
 NEWTON_STEPS = 100
-MAX_EXPONENT = 700.0  # of e^z, so that it is finite
 
 
 def check_link(link: object) -> None:
@@ -81,12 +80,21 @@ def potential_of(link: int, z: float) -> float:
     return 0.5 * z * z
 
 
+@compiled("void(i8, f8[::1])")
+def put_means(link: int, z: Array) -> None:
+    """mu of every entry, in its place."""
+    if link == LOGISTIC:
+        sigmoids(z)
+    else:
+        for i in range(len(z)):
+            z[i] = mean_of(link, z[i])
+
+
 @compiled("f8[::1](i8, f8[::1])")
 def means_of(link: int, z: Array) -> Array:
     """mu of every entry."""
-    out = np.empty(len(z))
-    for i in range(len(z)):
-        out[i] = mean_of(link, z[i])
+    out = z.copy()
+    put_means(link, out)
     return out
 
 
@@ -94,8 +102,8 @@ def means_of(link: int, z: Array) -> Array:
 def gradient(link: int, X: Array, y: Array, ridge: float, theta: Array, free: int) -> Array:
     """Σ x (mu(x'theta) - y) + ridge theta, in the free entries."""
     error = X @ theta
-    for s in range(len(y)):
-        error[s] = mean_of(link, error[s]) - y[s]
+    put_means(link, error)
+    error -= y
     g: Array = error @ X + ridge * theta
     g[free:] = 0.0
     return g

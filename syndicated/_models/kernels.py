@@ -228,6 +228,18 @@ def ts_scores(out: Array, arms: Array, factors: Array, thetas: Array, rows: Ints
                     out[n, a] = mean[a] + alphas[n] * noise[a]
 
 
+@compiled("void(f8[:,::1], f8[:,::1], i8[::1], f8[:,::1], i8[::1], f8[::1], f8[::1])")
+def noisy_scores(out: Array, columns: Array, places: Ints, means: Array, rows: Ints, spreads: Array, z: Array) -> None:
+    """x' (mean + spread z) for every point (its row of the means, its spread) and arm (its place among the columns)."""
+    noise = dot(columns, z)
+    for row in range(len(means)):
+        mean = dot(columns, means[row])
+        for n in range(len(rows)):
+            if rows[n] == row:
+                for a in range(len(places)):
+                    out[n, a] = mean[places[a]] + spreads[n] * noise[places[a]]
+
+
 @compiled("void(f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8)")
 def add(G: Array, b: Array, gammas: Array, x: Array, reward: float) -> None:
     """G = gamma G + x x' and b = gamma b + x r, for every gamma."""

@@ -2,9 +2,10 @@
 
 What is known of a row is a column of one array. Its place is found by its fingerprint, in a hash table with open
 addressing: a slot has the place plus 1, or 0, and a row is in the first free slot from its own one on.
-"""
 
-import math
+Kernels that are called for every arm are given the table and the number of its row: a view of the row would cost as
+much as finding it.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,43 +15,49 @@ from syndicated.types import Array
 
 PLAYS, MEAN, PLAYED_LAST, MARK, FEATURES = range(5)  # the rows of the array; from the last on, features
 MAX_ROWS = 256  # that are remembered
-SLOTS = 1021  # about four for a row; a prime, so that numbers of any pattern spread over them
+SLOT_BITS = 10
+SLOTS = 2**SLOT_BITS  # four for a row
 GOLDEN = 0.6180339887498949  # its multiples, less their integers, are all different
+GOLDEN_BITS = np.uint64(0x9E3779B97F4A7C15)  # the first 64 of them
+OTHER_BITS = np.uint64(64 - SLOT_BITS)
 MARKS = 0.5 + GOLDEN * np.arange(4096) % 1.0  # weights of the features in a fingerprint
 
 
-@compiled("f8(f8[::1])")
-def fingerprint(x: Array) -> float:
+@compiled("f8(f8[:,::1], i8)")
+def fingerprint(X: Array, a: int) -> float:
     """A number that two rows have in common only if they are equal, but for a rare chance."""
     total = 0.0
-    for j in range(len(x)):
-        total += x[j] * MARKS[j & 4095]
+    for j in range(X.shape[1]):
+        total += X[a, j] * MARKS[j & 4095]
     return total
 
 
 @compiled("i8(f8)")
 def own_slot(mark: float) -> int:
-    """The slot of a row with this fingerprint, unless others have taken it: its digits, whatever its size."""
-    if not abs(mark) < np.inf:
-        return 0
-    digits, exponent = math.frexp(abs(mark))
-    return (int(digits * 2.0**53) + exponent + 1100) % SLOTS
+    """The slot of a row with this fingerprint, unless others have taken it: its bits, spread over the slots."""
+    return np.int64((np.float64(mark).view(np.uint64) * GOLDEN_BITS) >> OTHER_BITS)  # type: ignore[return-value]
 
 
-@compiled("i8(f8[:,::1], f8[::1], f8[::1], f8)")
-def slot_of(known: Array, slots: Array, x: Array, mark: float) -> int:
+@compiled("i8(f8[:,::1], f8[::1], f8[:,::1], i8, f8)")
+def slot_of(known: Array, slots: Array, X: Array, a: int, mark: float) -> int:
     """The slot that has the row with this fingerprint, or the free one in which it would be."""
     at = own_slot(mark)
     while slots[at] > 0.0:
         place = int(slots[at]) - 1
         if known[MARK, place] == mark:
             same = True
-            for j in range(len(x)):
-                same = same and known[FEATURES + j, place] == x[j]
+            for j in range(X.shape[1]):
+                same = same and known[FEATURES + j, place] == X[a, j]
             if same:
                 return at
         at = (at + 1) % SLOTS
     return at
+
+
+@compiled("i8(f8[:,::1], f8[::1], i8)")
+def slot_of_place(known: Array, slots: Array, place: int) -> int:
+    """The slot that has the row at this place, or the free one in which it would be."""
+    return slot_of(known, slots, known[FEATURES:, place].copy().reshape((1, -1)), 0, known[MARK, place])
 
 
 @compiled("void(f8[:,::1], f8[::1], i8)")
@@ -72,27 +79,27 @@ def fill_slots(known: Array, slots: Array) -> None:
     slots[:] = 0.0
     for place in range(known.shape[1]):
         if known[PLAYED_LAST, place] > 0.0:
-            x = known[FEATURES:, place].copy()
-            slots[slot_of(known, slots, x, known[MARK, place])] = place + 1.0
+            slots[slot_of_place(known, slots, place)] = place + 1.0
 
 
-@compiled("i8(f8[:,::1], f8[::1], f8[::1])")
-def find(known: Array, slots: Array, x: Array) -> int:
+@compiled("i8(f8[:,::1], f8[::1], f8[:,::1], i8)")
+def find(known: Array, slots: Array, X: Array, a: int) -> int:
     """The place of a row; -1 if it is not remembered."""
-    return int(slots[slot_of(known, slots, x, fingerprint(x))]) - 1
+    return int(slots[slot_of(known, slots, X, a, fingerprint(X, a))]) - 1
 
 
 @compiled("Tuple((i8, b1))(f8[:,::1], f8[::1], f8[::1], i8)")
 def recall(known: Array, slots: Array, x: Array, count: int) -> tuple[int, bool]:
     """The place of the row of the count-th observation, and whether it is new: then it has that of the oldest."""
-    mark = fingerprint(x)
-    place = int(slots[slot_of(known, slots, x, mark)]) - 1
+    X = x.reshape((1, -1))
+    mark = fingerprint(X, 0)
+    place = int(slots[slot_of(known, slots, X, 0, mark)]) - 1
     new = place < 0
     if new:
         place = int(np.argmin(known[PLAYED_LAST]))
         if known[PLAYED_LAST, place] > 0.0:
-            free_slot(known, slots, slot_of(known, slots, known[FEATURES:, place].copy(), known[MARK, place]))
-        slots[slot_of(known, slots, x, mark)] = place + 1.0
+            free_slot(known, slots, slot_of_place(known, slots, place))
+        slots[slot_of(known, slots, X, 0, mark)] = place + 1.0
         known[PLAYS, place], known[MEAN, place], known[MARK, place], known[FEATURES:, place] = 0.0, 0.0, mark, x
     known[PLAYED_LAST, place] = count
     return place, new
@@ -114,14 +121,17 @@ def own_effects(
 ) -> None:
     """`own_share` of every row of X, and the mean of its rewards."""
     for a in range(len(X)):
-        k = find(known, slots, X[a])
-        means[a] = known[MEAN, k] if k >= 0 else 0.0
-        shares[a], left[a] = own_share(known[PLAYS, k] if k >= 0 else 0.0, variance)
+        k = find(known, slots, X, a)
+        if k >= 0:
+            means[a] = known[MEAN, k]
+            shares[a], left[a] = own_share(known[PLAYS, k], variance)
+        else:
+            means[a], shares[a], left[a] = 0.0, 0.0, variance
 
 
 @compiled("void(b1[::1], f8[:,::1], f8[:,::1], f8[::1])")
 def find_untried(out: npt.NDArray[np.bool_], X: Array, known: Array, slots: Array) -> None:
     """Whether each row of X was never played, as far as is remembered."""
     for a in range(len(X)):
-        k = find(known, slots, X[a])
+        k = find(known, slots, X, a)
         out[a] = k < 0 or known[PLAYS, k] == 0.0

@@ -89,6 +89,7 @@ class Ridge(Learner):
         self._refresh = max(1, min(REFRESH_ROUNDS, math.floor(fade)))
         self.catalogue, self._arms = catalogue, catalogue.shape[1]
         self._selected: dict[tuple[tuple[float, float, float], ...], Solutions] = {}
+        self._rows_like: dict[tuple[float | None, ...], list[int]] = {}
         self._likeliest: int | None = None  # of all priors; like the next, until something is learned
         self._noise: tuple[int, float] | None = None  # of a row
         self.G = np.zeros((len(self._memories), self.size, self.size))
@@ -149,9 +150,13 @@ class Ridge(Learner):
 
     def like(self, given: Params) -> list[int]:
         """The rows whose prior has the given values."""
-        rows = [row for row, prior in enumerate(self.priors) if prior._asdict().items() >= _prior(given).items()]
-        if not rows:
-            raise InputError(f"points in natural units must be prepared before the first round; got {dict(given)}")
+        wanted = tuple(given.get(name) for name in Prior._fields)
+        rows = self._rows_like.get(wanted)
+        if rows is None:
+            rows = [row for row, prior in enumerate(self.priors) if _agrees(prior, wanted)]
+            if not rows:
+                raise InputError(f"points in natural units must be prepared before the first round; got {dict(given)}")
+            self._rows_like[wanted] = rows
         return rows
 
     def sums(self) -> tuple[Array, Array, float]:
@@ -201,5 +206,5 @@ class Ridge(Learner):
         return np.ascontiguousarray(stack), np.ascontiguousarray(thetas), squared
 
 
-def _prior(given: Params) -> dict[str, float]:
-    return {name: given[name] for name in Prior._fields if name in given}
+def _agrees(prior: Prior, wanted: Sequence[float | None]) -> bool:
+    return all(value is None or value == own for own, value in zip(prior, wanted, strict=True))

@@ -293,7 +293,7 @@ class ScaledRidge(Learner):
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
         if len(boldness) == 1:
-            arm, noise = decide_round(X, self._flat, self.size, boldness[0])
+            arm, noise = decide_round(X, self._flat, self.size, boldness.item())
             self._estimated = self._prior, noise
             return None if arm == TIED else [arm]
         played = np.empty(len(boldness), dtype=np.int64)
@@ -330,7 +330,7 @@ class ScaledRidge(Learner):
 
     def _linear_share(self, x: Array) -> float:
         """How much of the next reward of this row theta has to tell, in standard deviations of what it has not."""
-        place = find(self.known, self.slots, x)
+        place = find(self.known, self.slots, x[None], 0)
         share, left = own_share(self.known[PLAYS, place] if place >= 0 else 0.0, self.own_variance)
         return float((1.0 - share) / math.sqrt(1.0 + left))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from syndicated._compiled import compiled
 from syndicated._learner import Learner
 from syndicated._models.kernels import standard_columns
 from syndicated._models.scaled_kernels import standard
@@ -19,6 +20,17 @@ from syndicated.types import Array
 
 REFRESH_GROWTH = 1.25  # of the count of rows, until the units are looked at again
 MAX_UNIT_GROWTH = 1.25  # of a column's unit, either way, that may stay as it is
+
+
+@compiled("b1(f8[::1], f8[::1], f8[::1], f8[::1])")
+def count_row(x: Array, inverse: Array, squares: Array, values: Array) -> bool:
+    """Count the values of a row; whether one of them is the first of its column that is not 0."""
+    first = False
+    for j in range(len(x)):
+        squares[j] += x[j] * x[j]
+        values[j] += x[j] != 0.0
+        first |= inverse[j] == 0.0 and x[j] != 0.0
+    return first
 
 
 @dataclass(eq=False)
@@ -49,8 +61,8 @@ class Units(Learner):
         if not self.due:
             return None
         self.count += 1
-        self.squares += x * x
-        self.values += x != 0.0
+        if not count_row(x, self.inverse, self.squares, self.values) and self.count < self.due:
+            return None
         new = np.where((self.inverse == 0.0) & (x != 0.0), 1.0 / np.where(x == 0.0, 1.0, np.abs(x)), self.inverse)
         if self.count >= self.due:
             self.due = self.count + math.ceil((REFRESH_GROWTH - 1.0) * self.count)

@@ -1,7 +1,7 @@
 """Simulated worlds: what an environment is."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from syndicated.types import Arms, Array, Decision, Ints
 
@@ -16,6 +16,10 @@ class Round:
     arms: Arms
     means: Array
     rewards: Array
+    _best: float = field(init=False, repr=False)  # the largest mean
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_best", float(self.means.max()))  # once, for all who play the round
 
     def reward(self, decision: Decision) -> float:
         """What the arm of a decision pays this time."""
@@ -23,11 +27,11 @@ class Round:
 
     def regret(self, decision: Decision) -> float:
         """How much more the best arm pays on average than that of a decision."""
-        return float(self.means.max() - self.means[decision.place])
+        return self._best - float(self.means[decision.place])
 
     def regrets(self, played: Ints | Array) -> Array:
         """The regret of each of several arms, as `Player.arms_of_points` gives them."""
-        regrets: Array = self.means.max() - self.means[played]
+        regrets: Array = self._best - self.means[played]
         return regrets
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._models.kernels import FEW, take
 from syndicated._models.units import Units
 from syndicated.policies.base import Policy
 from syndicated.types import Arms, Array, Ints, Params
@@ -31,14 +32,26 @@ class ScaledPolicy(Policy):
         super().prepare(points, catalogue)
 
     def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
-        self._rows = catalogue
+        self._rows, self.catalogue = catalogue, self.columns(catalogue)
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        super().restore(arrays)
+        self.catalogue = self.columns(self._rows)
 
     def _leave_units_open(self, points: Sequence[Params]) -> bool:
         named, given = set(self.natural or self.hyper), set(self._feature_units)
         return bool(points) and all(named & point.keys() and not given & point.keys() for point in points)
 
     def columns(self, arms: Arms) -> Array:
+        if arms.ndim == 1 and self.units.inverse.all():
+            return take(self.catalogue, arms)
         return self.units.columns(arms if arms.ndim == 2 else self._rows[arms], self.size)
+
+    def _placed_columns(self, arms: Arms) -> tuple[Array, Ints]:
+        """Columns, and the place of each arm among them: where arms are much of a catalogue, those of all of it."""
+        if arms.ndim == 1 and FEW * len(arms) >= len(self._rows) and self.units.inverse.all():
+            return self.catalogue, arms
+        return self.columns(arms), np.arange(len(arms))
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
         """A state from before features had units of their own goes on in those they come in."""
@@ -50,6 +63,7 @@ class ScaledPolicy(Policy):
         """The row that the model learns. What it knows is brought into the row's units before."""
         factors = self.units.learn(x)
         if factors is not None:
+            self.catalogue = self.columns(self._rows)
             self._rescale(np.append(factors, np.ones(self.size - self.dim)))
         return self.units.row(x, self.size)
 

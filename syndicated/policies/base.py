@@ -123,7 +123,8 @@ class Policy(Learner):
         scores = self.scores(arms, [self.theory(t, point) for point in points], rng)
         # Features of a table may be invalid, which the scores show. All others were checked.
         may_be_invalid = NO_FEATURES if isinstance(arms, ArmRows) or arms.ndim != 2 else arms
-        return [int(arm) for arm in best_of(scores, may_be_invalid)]
+        played: list[int] = best_of(scores, may_be_invalid).tolist()
+        return played
 
     def best_many(self, tables: Array, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
         """The arm that a point plays with each of many tables, from round t on; each round has its own draws.

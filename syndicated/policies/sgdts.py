@@ -22,20 +22,43 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated import _special
+from syndicated._argmax import best
+from syndicated._compiled import compiled
 from syndicated._models.glm import LOGISTIC, gradient, newton
-from syndicated._models.kernels import dot
+from syndicated._models.kernels import dot, noisy_scores
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_count
 from syndicated.errors import InputError
 from syndicated.policies._scaled_policy import ScaledPolicy
+from syndicated.policies.base import NO_FEATURES
 from syndicated.space import Space
-from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Params
+from syndicated.streams import Stream, Word, fill_normals
+from syndicated.types import Arms, Array, Ints, Params
 
 PROJECTION_RADIUS = 2.0
 FIRST_FIT_RIDGE = 1e-6  # as good as no penalty, but the fit exists also when the random rounds are separable
 SHORT_FIT_RIDGE = 1.0  # of a fit to fewer rounds than the paper has
 LONG_START = 0.1  # of the horizon: more random rounds than that are worth a warning
+
+
+@compiled("i8(f8[:,::1], f8[:,::1], i8[::1], f8[::1], f8, u8, u8, u8, u8)")
+def noisy_best(
+    X: Array,
+    columns: Array,
+    places: Ints,
+    mean: Array,
+    spread: float,
+    seed: Word,
+    purpose: Word,
+    round_: Word,
+    block: Word,
+) -> int:
+    """`best` of the `noisy_scores` of one point, whose draws are at this address."""
+    out, scores, z = np.empty(1, dtype=np.int64), np.empty((1, len(places))), np.empty(len(mean))
+    fill_normals(z, seed, purpose, round_, block)
+    noisy_scores(scores, columns, places, mean.reshape((1, -1)), np.zeros(1, dtype=np.int64), np.full(1, spread), z)
+    best(out, scores, X)
+    return int(out[0])
 
 
 @dataclass(kw_only=True, eq=False)
@@ -82,6 +105,7 @@ class SGDTS(ScaledPolicy):
         check_count("horizon", self.horizon)
         if self.tau is not None:
             check_count("tau", self.tau)
+        self._tau = self.tau or 10 * math.floor(max(math.log(self.horizon), self.dim))
         if self.random_rounds is not None and check_count("random_rounds", self.random_rounds) > self.period:
             raise InputError(f"random_rounds must be at most tau, {self.period}; got {self.random_rounds}")
         self.X, self.y = np.zeros((self.period, self.size)), np.zeros(self.period)
@@ -99,7 +123,7 @@ class SGDTS(ScaledPolicy):
 
     @property
     def period(self) -> int:
-        return self.tau or 10 * math.floor(max(math.log(self.horizon), self.dim))
+        return self._tau
 
     @property
     def warmup(self) -> int:
@@ -133,24 +157,34 @@ class SGDTS(ScaledPolicy):
     def _plain(self, given: Params) -> dict[str, float]:
         """The given hyper-parameters, natural ones in the units of what was learned so far."""
         params = {"eta0": 1.0, **given}
-        errors, squares = np.maximum(self.sums, 1e-12) / self.count if self.count else (0.25, 1.0)
-        information = self.period * errors * squares
         if "boldness" in params:
-            params |= {"alpha1": params.pop("boldness") / math.sqrt(2 * information), "alpha2": 0.0}
+            params |= {"alpha1": params.pop("boldness") / math.sqrt(2 * self._information), "alpha2": 0.0}
         if "stride" in params:
-            params["eta0"] = params.pop("stride") / information
+            params["eta0"] = params.pop("stride") / self._information
         return params
+
+    @property
+    def _information(self) -> float:
+        """I, what an epoch tells about a coordinate of theta."""
+        errors, squares = (max(each, 1e-12) / self.count for each in self.sums.tolist()) if self.count else (0.25, 1.0)
+        return self.period * errors * squares
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         """x' mean + sqrt((2 alpha1² + 2 alpha2²)/j) x'z: one product for each step size, one for all the noise."""
-        columns = self.columns(arms)
-        noise = dot(columns, rng.normals(self.size))
-        steps = {point["eta0"] for point in points} if self._waiting else {points[0]["eta0"]}
-        means = {eta0: dot(columns, self._step(eta0)[1]) for eta0 in steps}
-        common = next(iter(means.values()))
-        with np.errstate(invalid="ignore"):  # features that are not finite are the agent's to refuse
-            rows = [means.get(point["eta0"], common) + self._spread(point) * noise for point in points]
-        return np.stack(rows)
+        sizes = dict.fromkeys(point["eta0"] for point in points) if self._waiting else {points[0]["eta0"]: None}
+        row_of = {eta0: row for row, eta0 in enumerate(sizes)}
+        rows = np.array([row_of.get(point["eta0"], 0) for point in points], dtype=np.int64)
+        means, spreads = np.array([self._step(eta0)[1] for eta0 in sizes]), np.array([*map(self._spread, points)])
+        out = np.empty((len(points), len(arms)))
+        noisy_scores(out, *self._placed_columns(arms), means, rows, spreads, rng.normals(self.size))
+        return out
+
+    def best(self, arms: Arms, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
+        if len(points) > 1:
+            return super().best(arms, points, t, rng)
+        point, features = self.theory(t, points[0]), arms if arms.ndim == 2 else NO_FEATURES
+        mean, spread = self._step(point["eta0"])[1], self._spread(point)
+        return [noisy_best(features, *self._placed_columns(arms), mean, spread, *rng.skip(self.size))]
 
     def predict(self, arms: Arms, params: Params) -> Array:
         return np.asarray(_special.expit(dot(self.columns(arms), self._step(params["eta0"])[1])))

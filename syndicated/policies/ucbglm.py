@@ -100,7 +100,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
         super().update_catalogue(catalogue, changed)
         self._last = None
-        self._kept.put(np.arange(len(catalogue)), self.units.columns(catalogue, self.size))
+        self._kept.put(np.arange(len(catalogue)), self.catalogue)
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         solutions, alphas = self._lookup(points)
@@ -130,10 +130,10 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
-        self.model.catalogue = self.units.columns(self._rows, self.size)
+        self.model.catalogue = self.catalogue
 
     def _rescale(self, factors: Array) -> None:
-        self.X, self.model.catalogue = self.X * factors, self.units.columns(self._rows, self.size)
+        self.X, self.model.catalogue = self.X * factors, self.catalogue
         self._kept.rescale(factors)
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 

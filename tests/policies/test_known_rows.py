@@ -45,25 +45,27 @@ def test_the_rows_played_last_are_found_and_no_others(kinds: int, unit: float) -
         assert new or place == last[row]
         last[row] = place
         last.move_to_end(row)
-    assert [find(known, slots, x) for x in table] == [last.get(row, -1) for row in range(kinds)]
+    assert [find(known, slots, table, row) for row in range(kinds)] == [last.get(row, -1) for row in range(kinds)]
     again = np.full(SLOTS, 7.0)
     fill_slots(known, again)
-    assert [find(known, again, x) for x in table] == [last.get(row, -1) for row in range(kinds)]
+    assert [find(known, again, table, row) for row in range(kinds)] == [last.get(row, -1) for row in range(kinds)]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60))
 def test_rows_whose_slots_are_the_same_are_found_behind_each_other(rows: list[int]) -> None:
-    """Multiples by powers of 2 have the same digits: slots next to each other, which run into one another."""
-    (known, slots), table = _nothing(1), np.array([[2.0**k] for k in range(-3, 3)])
+    """Six rows whose own slots are the last two, so that they run into one another, and over the end."""
+    many = np.arange(1.0, 10_000.0)[:, None]
+    last = [own_slot(fingerprint(many, a)) >= SLOTS - 2 for a in range(len(many))]
+    (known, slots), table = _nothing(1), many[last][:6]
     seen = set[int]()
     for count, row in enumerate(rows, start=1):
         assert recall(known, slots, table[row], count)[1] == (row not in seen)
         seen.add(row)
     for row in seen:  # leave one after the other
-        at = known_rows.slot_of(known, slots, table[row], fingerprint(table[row]))
+        at = known_rows.slot_of(known, slots, table, row, fingerprint(table, row))
         known_rows.free_slot(known, slots, at)
         seen = seen - {row}
-        assert all((find(known, slots, table[other]) >= 0) == (other in seen) for other in range(6))
+        assert all((find(known, slots, table, other) >= 0) == (other in seen) for other in range(6))
 
 
 @pytest.mark.parametrize("mark", [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7e308])

@@ -11,6 +11,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from syndicated import UCBGLM, Agent
+from syndicated._models.logistic import sigmoid, sigmoids
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array, Params
 
@@ -214,3 +215,18 @@ def test_an_agent_with_a_catalogue_goes_on_from_a_state_to_the_bit() -> None:
             intercepts.add(decision.params["intercept"])
     assert agents[0].state() == agents[1].state()
     assert intercepts == {0.0, 1.0}
+
+
+def test_sigmoids_of_many_numbers_are_those_of_each_up_to_rounding() -> None:
+    z = np.concatenate([np.random.default_rng(4).normal(0, 3, 1000), np.linspace(-690, 690, 1001), [0.0, 800.0]])
+    many = z.copy()
+    sigmoids(many)
+    np.testing.assert_allclose(many, [sigmoid(each) for each in z], rtol=1e-15)
+
+
+def test_sigmoids_stay_finite_and_leave_what_is_no_number() -> None:
+    many = np.array([-np.inf, np.inf, np.nan])
+    sigmoids(many)
+    assert 0 < many[0] < 1e-300
+    assert many[1] == 1
+    assert np.isnan(many[2])

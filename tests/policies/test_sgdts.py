@@ -234,3 +234,18 @@ def test_with_no_tuner_the_advised_point_is_played_and_earns_more_than_choosing(
                 total += each.regret(decision)
         regrets[name] = total
     assert regrets["advised"] < regrets["chosen"]
+
+
+@pytest.mark.parametrize("by_number", [False, True])
+def test_one_point_is_played_by_one_call_as_by_its_scores(by_number: bool) -> None:
+    random = np.random.default_rng(5)
+    rows, (X, y) = random.uniform(-1, 1, (40, DIM)), data()
+    policy, point = SGDTS(dim=DIM, intercept=False, tau=TAU), {"eta0": 0.5, "alpha1": 0.3, "alpha2": 0.1}
+    policy.prepare([point], rows if by_number else None)
+    for t in range(len(X)):
+        # Few arms of a catalogue are looked up one by one, many by reading all of it.
+        numbers = random.permutation(40)[: 2 if t % 2 else 30]
+        arms = numbers if by_number else rows[numbers]
+        scores = policy.scores(arms, [point], Stream(1, POLICY, t))
+        assert policy.best(arms, (point,), t, Stream(1, POLICY, t)) == [int(scores[0].argmax())]
+        policy.learn(X[t], float(y[t]), point)
