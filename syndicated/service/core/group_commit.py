@@ -384,7 +384,7 @@ class GroupCommit:
         size = 1
         while True:
             yield from self.store.reserve(size) if self.store.shared else count(self.state.seq + 1)
-            size = min(2 * size, MAX_RESERVED)
+            size = min(8 * size, MAX_RESERVED)
 
     def _take_in(self, batch: Batch) -> None:
         """Take in what a batch has committed: at once, or when its place in a shared journal is settled."""

@@ -78,7 +78,9 @@ class State:
             if snapshot.bandit == SERVICE_ID:
                 self._restore(snapshot.state)
             else:
-                self._add(Bandit.from_snapshot(snapshot.state))
+                bandit = Bandit.from_snapshot(snapshot.state)
+                bandit.closable = snapshot.seq  # any decision up to it
+                self._add(bandit)
         except Exception as error:  # whatever damage leads to
             of = f"bandit {snapshot.bandit} at {snapshot.seq}"
             log.error("the snapshot of %s is damaged, an older one and the log are used: %s", of, error)
@@ -150,7 +152,6 @@ class State:
         if event.bandit == SERVICE_ID:
             self._fold_admin(event)
         elif event.kind == "decide":
-            self.bandits[event.bandit].latest = event.seq
             if event.body:
                 record = record or Record(event)
                 record.about.clear()  # events about it come after it in the log, and are folded in their turn
