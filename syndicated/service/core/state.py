@@ -3,9 +3,8 @@
 import hashlib
 import logging
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
-from heapq import merge
 
 import msgspec
 
@@ -112,20 +111,23 @@ class State:
         may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
         folded = self.seq
-        at_hand = [(event, None) for seq, (event, _) in own.items() if seq <= upto]
-        others = store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand])
-        for event, about in merge(at_hand, others, key=lambda pair: pair[0].seq):
-            if event.seq in own:
-                self.fold(event, self._record_of(*own[event.seq]))
-            elif event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
+        at_hand = deque(pair for seq, pair in own.items() if seq <= upto)
+        for event, about in store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand]):
+            self._fold_own(at_hand, event.seq)
+            if event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
                 return False
-            else:
-                self._fold_stored(event, about)
+            self._fold_stored(event, about)
+        self._fold_own(at_hand, upto)
         return True
 
-    def _record_of(self, event: Event, record: Record | None) -> Record | None:
-        """The decision that an event of our own is, or is about: the one in memory, if there is one."""
-        return record if event.ref is None else self.record(event.ref) or record
+    def _fold_own(self, at_hand: deque[tuple[Event, Record | None]], upto: int) -> None:
+        """Fold events of our own up to a number, each with the decision that it is, or is about.
+
+        A decision that is in memory is the one that counts.
+        """
+        while at_hand and at_hand[0][0].seq <= upto:
+            event, record = at_hand.popleft()
+            self.fold(event, record if event.ref is None else self.record(event.ref) or record)
 
     def _fold_stored(self, event: Event, about: Event | None) -> None:
         """Fold an event as the journal gives it, with the decision that it is about."""
