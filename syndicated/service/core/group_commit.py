@@ -38,7 +38,7 @@ from syndicated.store import Event, Store, StoreConflictError, StoreError, Unkno
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
-COLLECT_SECONDS = 0.002  # that a batch of a shared journal waits for those who have just been answered to ask again
+COLLECT_SECONDS = 0.002  # that a batch waits for those who have just been answered to ask again
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
@@ -212,7 +212,7 @@ class GroupCommit:
 
         If they ask again at once, they are in one batch with those who have asked meanwhile.
         """
-        if self.store.shared and answered > 1 and not self._ended.is_set():
+        if answered > 1 and not self._ended.is_set():
             self._wanted = min(len(self._queue) + answered, MAX_BATCH_REQUESTS)
             self._wake.clear()
             await self._sleep(COLLECT_SECONDS)
