@@ -38,7 +38,8 @@ from syndicated.store import Event, Store, StoreConflictError, StoreError, Unkno
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
-COLLECT_SECONDS = 0.002  # that a batch waits for those who have just been answered to ask again
+COLLECT_SHARE = 0.5  # of the last batch's duration, that the next one waits for those who were answered to ask again
+MAX_COLLECT_SECONDS = 0.01
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
@@ -101,6 +102,7 @@ class GroupCommit:
         self._queue: deque[Request] = deque()
         self._wake = asyncio.Event()
         self._wanted = 1  # requests that wake the loop
+        self._batch_seconds = 0.0  # that the last batch has taken
         self._snapshot_seq = self.state.snapped
         self._batch_began = math.inf  # when the batch at work began
         self._last_tick = 0.0
@@ -215,7 +217,7 @@ class GroupCommit:
         if answered > 1 and not self._ended.is_set():
             self._wanted = min(len(self._queue) + answered, MAX_BATCH_REQUESTS)
             self._wake.clear()
-            await self._sleep(COLLECT_SECONDS)
+            await self._sleep(min(COLLECT_SHARE * self._batch_seconds, MAX_COLLECT_SECONDS))
             self._wanted = 1
 
     async def _sleep(self, seconds: float) -> None:
@@ -264,7 +266,7 @@ class GroupCommit:
         except BaseException:
             self._resolve(requests, [_stopped() for _ in requests])
             raise
-        self._batch_began = math.inf
+        self._batch_began, self._batch_seconds = math.inf, time.monotonic() - began
         self._queue.extendleft(reversed(requests[len(answers) :]))  # those that this batch had no time for
         self._resolve(requests[: len(answers)], answers)
         return len(answers)

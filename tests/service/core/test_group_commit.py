@@ -49,7 +49,8 @@ def test_expectation_22_what_is_queued_is_finished_before_the_end(play_core: Pla
 def test_callers_that_ask_again_at_once_share_a_batch_with_those_who_asked_meanwhile(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.group_commit.COLLECT_SECONDS", 600.0)
+    for name in ("COLLECT_SHARE", "MAX_COLLECT_SECONDS"):
+        monkeypatch.setattr(f"syndicated.service.core.group_commit.{name}", 1e9)
 
     async def test(harness: Harness) -> None:
         await harness.create()
