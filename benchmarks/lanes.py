@@ -1,8 +1,9 @@
 """A thousand bandits on PostgreSQL, with reward windows and without, and how long locks are held meanwhile; in one run.
 
 Each kind has a database and a service of its own on one server, and they take turns. Windows are so short that they
-close all the time. While they are loaded, the locks of the database are looked at every few milliseconds: the one that
-excludes (of administrators' requests, closing windows and snapshots), and those that others wait for.
+close all the time; with a default reward, every one of them writes an event that is learned from. While they are
+loaded, the locks of the database are looked at every few milliseconds: the one that excludes (of administrators'
+requests, closing windows and snapshots), and those that others wait for.
 
     python benchmarks/lanes.py [BANDITS] [BLOCKS] [REQUESTS]
 """
@@ -32,6 +33,11 @@ BLOCKS = int(sys.argv[2]) if sys.argv[2:] else 5
 REQUESTS = int(sys.argv[3]) if sys.argv[3:] else 2000
 CONNECTIONS = 60
 WINDOW = 3.0  # seconds
+SPECS: dict[str, dict[str, float]] = {
+    "without windows": {},
+    "with windows": {"window": WINDOW},
+    "with a default reward": {"window": WINDOW, "default_reward": 0.0},
+}
 LOOK_SECONDS = 0.005
 LOCKS = """
 SELECT coalesce(bool_or(granted AND mode = 'ExclusiveLock'), false), coalesce(bool_or(NOT granted), false)
@@ -56,16 +62,16 @@ class Locks(threading.Thread):
 class Kind:
     """A service of bandits of one kind, and what was measured of it."""
 
-    def __init__(self, what: str, stack: ExitStack, address: str, window: float | None) -> None:
+    def __init__(self, what: str, stack: ExitStack, address: str, spec: dict[str, float]) -> None:
         self.what, self.group = what, _start(stack, address, 1)
         self.loads: list[Load] = []
         self.computed: list[float] = []
         self.looks: list[tuple[bool, bool]] = []
-        spec = {"features": {"kind": "vector", "dim": 2}, "window": window}
+        whole = {"features": {"kind": "vector", "dim": 2}, **spec}
         with httpx.Client(timeout=600, headers={"Authorization": f"Bearer {self.group.key}"}) as client:
             url = f"http://127.0.0.1:{self.group.ports[0]}/v1/bandits"
             for k in range(BANDITS):
-                while client.post(url, json={"name": f"b{k}", "spec": spec}).status_code == 503:
+                while client.post(url, json={"name": f"b{k}", "spec": whole}).status_code == 503:
                     time.sleep(1)  # the machine is busy
 
     def block(self, seed: int) -> None:
@@ -90,10 +96,10 @@ def main() -> None:
         database = get_server(folder)
         stack.callback(database.cleanup)
         kinds = []
-        for name, window in (("without", None), ("with", WINDOW)):
+        for number, (what, spec) in enumerate(SPECS.items()):
             with psycopg.connect(database.get_uri(), autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {name}_windows")
-            kinds.append(Kind(f"{name} windows", stack, database.get_uri(f"{name}_windows"), window))
+                connection.execute(f"CREATE DATABASE lanes{number}")
+            kinds.append(Kind(what, stack, database.get_uri(f"lanes{number}"), spec))
         for block in range(BLOCKS):
             for kind in kinds:
                 kind.block(block)
@@ -117,7 +123,7 @@ def main() -> None:
         )
     console = Console(width=130)
     console.print(table)
-    console.print(f"{len(base.looks)} and {len(kinds[1].looks)} looks at the locks")
+    console.print(f"{sum(len(kind.looks) for kind in kinds)} looks at the locks")
 
 
 if __name__ == "__main__":

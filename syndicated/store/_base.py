@@ -10,7 +10,7 @@ no number of the log is final before `settled` says so.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import blake2b
 from itertools import islice
@@ -152,8 +152,8 @@ class Store(ABC):
         """The events with these pairs of a bandit and a key, as far as there are any."""
 
     @abstractmethod
-    def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
-        """Decisions of a bandit after a sequence number, in order."""
+    def decisions(self, after: Mapping[int, int], limit: int) -> dict[int, list[Event]]:
+        """For each of these bandits its first decisions after a sequence number, in order, at most so many."""
 
     @abstractmethod
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
@@ -239,6 +239,14 @@ def by_ref(events: Iterable[Event]) -> dict[int, list[Event]]:
     for event in events:
         if event.ref is not None:
             found.setdefault(event.ref, []).append(event)
+    return found
+
+
+def by_bandit(events: Iterable[Event]) -> dict[int, list[Event]]:
+    """Events by bandit."""
+    found: dict[int, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.bandit, []).append(event)
     return found
 
 

@@ -2,13 +2,13 @@
 
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, StoreError, UnknownCommitError, by_key
+from syndicated.store._base import Event, StoreError, UnknownCommitError, by_bandit, by_key
 from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL, Kind
 
@@ -178,6 +178,12 @@ class Postgres(SQL):
         pairs = list(keys)
         where = "(bandit, key) IN (SELECT * FROM unnest(?::bigint[], ?::text[]))"
         return by_key(self._events(where, [bandit for bandit, _ in pairs], [key for _, key in pairs]))
+
+    def decisions(self, after: Mapping[int, int], limit: int) -> dict[int, list[Event]]:
+        own = "SELECT seq FROM log WHERE bandit = w.bandit AND seq > w.after AND kind = 'decide' ORDER BY seq LIMIT ?"
+        wanted = "unnest(?::bigint[], ?::bigint[]) w (bandit, after)"
+        where = f"seq IN (SELECT e.seq FROM {wanted}, LATERAL ({own}) e) ORDER BY seq"
+        return by_bandit(self._events(where, list(after), list(after.values()), limit))
 
     def scrub(self) -> None:
         """Nothing: the server removes dead rows when it vacuums the table."""

@@ -20,36 +20,37 @@ MIN_COMPRESSED = 512  # bytes
 MAX_BODY = 2**30  # bytes of a body that was compressed
 LEVEL = 1
 
+_pack_numbers = struct.Struct("<qqdqd").pack
 
-def seal(event: Event) -> Event:
-    """An event as the tables keep it."""
+
+def seal(event: Event) -> tuple[Any, ...]:
+    """The row of an event."""
     body, mark = event.body, PLAIN
     if len(body) >= MIN_COMPRESSED and 4 * body.count(0) > len(body):
         body, mark = zlib.compress(body, LEVEL), COMPRESSED
-    return event._replace(body=mark + _checksum(event, body) + body)
+    return *event[:-1], mark + _checksum(event, body) + body
 
 
 def unseal(row: Sequence[Any], journal: str) -> Event:
     """The event of a row; one that is not what was written is refused."""
-    event = Event(*row)
-    data = event.body
+    data = row[-1]
     if data[:1] != PLAIN[:1]:
-        return event
+        return Event(*row)
     mark, checksum, body = data[:2], data[2:HEAD], data[HEAD:]
     try:
-        whole = mark in (PLAIN, COMPRESSED) and _checksum(event, body) == checksum
+        whole = mark in (PLAIN, COMPRESSED) and _checksum(row, body) == checksum
         if whole and mark == COMPRESSED:
             body = zlib.decompressobj().decompress(body, MAX_BODY)
     except (struct.error, TypeError, AttributeError, UnicodeError, zlib.error):
         whole = False
     if not whole:
-        what = f"event {event.seq} of bandit {event.bandit}"
+        what = f"event {row[0]} of bandit {row[1]}"
         raise DamageError(f"{journal} is damaged: {what} is not what was written; see `syndicated repair`")
-    return event._replace(body=body)
+    return Event._make((*row[:-1], body))
 
 
-def _checksum(event: Event, body: bytes) -> bytes:
-    ref, learn = -1 if event.ref is None else event.ref, math.nan if event.learn is None else event.learn + 0.0
-    numbers = struct.pack("<qqdqd", event.seq, event.bandit, event.at, ref, learn)
-    text = "\0".join((event.kind, event.key or "", event.subject or "")).encode("utf-8", "surrogatepass")
-    return zlib.crc32(body, zlib.crc32(text, zlib.crc32(numbers))).to_bytes(4, "little")
+def _checksum(row: Sequence[Any], body: bytes) -> bytes:
+    seq, bandit, kind, at, ref, learn, key, subject, _ = row
+    numbers = _pack_numbers(seq, bandit, at, -1 if ref is None else ref, math.nan if learn is None else learn + 0.0)
+    text = f"{kind}\0{key or ''}\0{subject or ''}".encode("utf-8", "surrogatepass")
+    return zlib.crc32(body, zlib.crc32(numbers + text)).to_bytes(4, "little")

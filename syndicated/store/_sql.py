@@ -165,9 +165,6 @@ class SQL(Store):
     def about(self, refs: Iterable[int]) -> dict[int, list[Event]]:
         return by_ref(self._events(f"ref {self._in_list} ORDER BY seq", self._list_value(refs)))
 
-    def decisions(self, bandit: int, after: int, limit: int) -> list[Event]:
-        return self._events("bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?", bandit, after, limit)
-
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
         where = f"bandit = ? AND kind {self._in_list} AND seq < ? ORDER BY seq DESC LIMIT ?"
         return self._events(where, bandit, self._list_value(kinds), MAX_SEQ if before is None else before, limit)

@@ -5,14 +5,14 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from syndicated.errors import InputError
-from syndicated.store._base import Event, StoreError, by_key
+from syndicated.store._base import Event, StoreError, by_bandit, by_key
 from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL, Kind
 
@@ -72,6 +72,10 @@ class SQLite(SQL):
             where = f"seq IN (SELECT e.seq FROM {wanted} ON e.bandit = w.column1 AND e.key = w.column2)"
             found += self._events(where, *chain.from_iterable(part))
         return by_key(found)
+
+    def decisions(self, after: Mapping[int, int], limit: int) -> dict[int, list[Event]]:
+        where = "bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?"
+        return by_bandit(event for bandit, seq in after.items() for event in self._events(where, bandit, seq, limit))
 
     def scrub(self) -> None:
         """Empty the write-ahead log, which has pages of before the erasure."""

@@ -366,10 +366,10 @@ class Model(RuleBasedStateMachine):
         asked = [*more, *(key for key, event in keys.items() if event.seq in numbers)]
         assert self.store.keyed(iter(asked)) == {key: keys[key] for key in asked if key in keys}
 
-    @rule(bandit=SMALL, after=st.integers(0, 9), limit=st.integers(1, 5))
-    def decisions(self, bandit: int, after: int, limit: int) -> None:
-        of = [e for e in self.log if e.bandit == bandit and e.kind == "decide" and e.seq > after]
-        assert self.store.decisions(bandit, after, limit) == of[:limit]
+    @rule(after=st.dictionaries(SMALL, st.integers(0, 9)), limit=st.integers(1, 5))
+    def decisions(self, after: dict[int, int], limit: int) -> None:
+        of = {b: [e for e in self.log if e.bandit == b and e.kind == "decide" and e.seq > after[b]] for b in after}
+        assert self.store.decisions(after, limit) == {b: found[:limit] for b, found in of.items() if found}
 
     @rule()
     def touch(self) -> None:

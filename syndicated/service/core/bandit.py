@@ -71,7 +71,7 @@ class Bandit:
         self.importing = False  # whether pieces of an imported log are still to come
         self.past: list[PastEpoch] = []
         self.loads: list[Load] = []
-        self.latest = 0  # decision that was folded in this process
+        self.closable = 0  # the last decision that the end of its window may teach something, for all that is known
         self._start(spec, epoch, (), ())
 
     def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm], numbered: Iterable[str]) -> None:
@@ -115,6 +115,8 @@ class Bandit:
     def fold_decision(self, record: Record) -> None:
         """Count a decision, and advance the agent if it was one of the agent's rounds."""
         decided = record.decided
+        if decided.default is not None:
+            self.closable = record.event.seq
         if decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:
@@ -127,6 +129,8 @@ class Bandit:
         self.lates += event.kind == "late"
         if event.kind == "close" and event.ref is not None:
             self.closed = max(self.closed, event.ref)
+        if event.kind == "reward" and event.learn is None:  # it was collected
+            self.closable = max(self.closable, record.event.seq)
         if event.learn is None or decided.epoch != self.epoch:
             return
         if decided.by in COUNTED:

@@ -38,14 +38,16 @@ from syndicated.store import Event, Store, StoreConflictError, StoreError, Unkno
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
-POLL_SECONDS = 0.05  # after which a shared journal is looked at, also if nobody notified
-FOLLOW_SECONDS = 0.02  # between such looks while there is work
+COLLECT_SHARE = 0.5  # of the last batch's duration, that the next one waits for those who were answered to ask again
+MAX_COLLECT_SECONDS = 0.01
+POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
 MAX_READ_EVENTS = 500  # that are surely read with one statement
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
 SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
+SETTLE_PAUSE = 0.002  # between looks at whether they can be
 MAX_RESERVED = 512  # numbers that an exclusive request reserves at once
 TICK_SECONDS = 1.0  # between looks at what the clock asks for
 HUNG_SECONDS = 1.0  # after which a batch that failed has kept those waiting who came after it
@@ -99,6 +101,8 @@ class GroupCommit:
         self.counts = {"batches": 0, "events": 0, "overload": 0}
         self._queue: deque[Request] = deque()
         self._wake = asyncio.Event()
+        self._wanted = 1  # requests that wake the loop
+        self._batch_seconds = 0.0  # that the last batch has taken
         self._snapshot_seq = self.state.snapped
         self._batch_began = math.inf  # when the batch at work began
         self._last_tick = 0.0
@@ -132,9 +136,7 @@ class GroupCommit:
     async def _loop(self, scheduled: Scheduled) -> None:
         try:
             while self._queue or not self._ended.is_set():
-                await self._serve(await self._next_batch())
-                if self._follow_in() <= 0:
-                    await self._serve(())
+                await self._collect(await self._serve(await self._next_batch()))
                 await self._run_scheduled(scheduled)
             try:
                 await self._on_journal_thread(self._run_exclusive, self.save_snapshots)
@@ -189,15 +191,14 @@ class GroupCommit:
         self.waiting += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(Request(run, future, refs, keys, exclusive, bandit))
-        self._wake.set()
+        if exclusive or len(self._queue) >= self._wanted:
+            self._wake.set()
         return future
 
     async def _next_batch(self) -> list[Request]:
         """The requests of the next batch, in their order; none if the clock or another process woke the loop."""
         if not self._queue and not self._ended.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(TICK_SECONDS, max(0.0, self._follow_in()))):
-                    await self._wake.wait()
+            await self._sleep(min(TICK_SECONDS, max(0.0, self._follow_in())))
         self._wake.clear()
         requests: list[Request] = []
         while self._queue and len(requests) < MAX_BATCH_REQUESTS:
@@ -208,16 +209,34 @@ class GroupCommit:
                 break
         return requests
 
+    async def _collect(self, answered: int) -> None:
+        """Wait a moment for those who were just answered: a transaction costs as much as several decisions.
+
+        If they ask again at once, they are in one batch with those who have asked meanwhile.
+        """
+        if answered > 1 and not self._ended.is_set():
+            self._wanted = min(len(self._queue) + answered, MAX_BATCH_REQUESTS)
+            self._wake.clear()
+            await self._sleep(min(COLLECT_SHARE * self._batch_seconds, MAX_COLLECT_SECONDS))
+            self._wanted = 1
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait until something wakes the loop, or for this long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
     def _follow_in(self) -> float:
-        """Seconds until a shared journal is to be looked at: soon if there are news or events that wait."""
+        """Seconds until a shared journal is to be looked at: none if there are news."""
         if not self.store.shared:
             return math.inf
-        busy = (self._news or self._unsettled.events) and not self.store_error
-        pause = max(FOLLOW_SECONDS if busy else POLL_SECONDS, min(FOLLOW_PAUSE * self._follow_cost, MAX_FOLLOW_SECONDS))
+        if self._news and not self.store_error:
+            return 0.0
+        pause = max(POLL_SECONDS, min(FOLLOW_PAUSE * self._follow_cost, MAX_FOLLOW_SECONDS))
         return self._followed + pause - time.monotonic()
 
-    async def _serve(self, requests: Sequence[Request]) -> None:
-        """Run one batch, and answer its requests."""
+    async def _serve(self, requests: Sequence[Request]) -> int:
+        """Run one batch, and answer its requests; how many."""
         self._batch_began, began = self.clock(), time.monotonic()
         answers: Sequence[Any]
         written = self.counts["events"]
@@ -247,9 +266,10 @@ class GroupCommit:
         except BaseException:
             self._resolve(requests, [_stopped() for _ in requests])
             raise
-        self._batch_began = math.inf
+        self._batch_began, self._batch_seconds = math.inf, time.monotonic() - began
         self._queue.extendleft(reversed(requests[len(answers) :]))  # those that this batch had no time for
         self._resolve(requests[: len(answers)], answers)
+        return len(answers)
 
     def _resolve(self, requests: Iterable[Request], answers: Sequence[Any]) -> None:
         """Give every request its answer. On the event loop's thread, which owns the futures."""
@@ -333,7 +353,12 @@ class GroupCommit:
         return Batch(self.state, self.store, self.now(), numbers, self._unsettled.turns, self._unsettled.salt)
 
     def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
-        """Begin a transaction with numbers for its events, and look up what requests ask for."""
+        """Begin a transaction with numbers for its events, and look up what requests ask for.
+
+        If it is time to look at a shared journal, that comes first: it costs least while this thread is at work.
+        """
+        if self._follow_in() <= 0:
+            self._catch_up()
         numbers = transaction.enter_context(self.store.entry(len(requests)))
         if not self.store.shared:
             self._fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
@@ -384,7 +409,7 @@ class GroupCommit:
         size = 1
         while True:
             yield from self.store.reserve(size) if self.store.shared else count(self.state.seq + 1)
-            size = min(2 * size, MAX_RESERVED)
+            size = min(8 * size, MAX_RESERVED)
 
     def _take_in(self, batch: Batch) -> None:
         """Take in what a batch has committed: at once, or when its place in a shared journal is settled."""
@@ -405,7 +430,7 @@ class GroupCommit:
         """Fold what is settled, as it is at one moment; wait a moment for a number that is wanted."""
         end = time.monotonic() + SETTLE_SECONDS
         while (upto := self.store.settled()) < wanted and time.monotonic() < end:
-            time.sleep(FOLLOW_SECONDS / 10)
+            time.sleep(SETTLE_PAUSE)
         begin = time.monotonic()
         # What is read with one statement needs no transaction to be of one moment.
         with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():

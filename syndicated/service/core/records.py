@@ -133,6 +133,11 @@ class Record:
     def activated(self) -> bool:
         return any(event.kind == "activate" for event in self.about)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was learned from, or its window has closed."""
+        return any(event.kind == "close" or event.learn is not None for event in self.about)
+
     def rewards(self, *kinds: str) -> list[Event]:
         return [event for event in self.about if event.kind in kinds]
 

@@ -3,9 +3,8 @@
 import hashlib
 import logging
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
-from heapq import merge
 
 import msgspec
 
@@ -78,7 +77,9 @@ class State:
             if snapshot.bandit == SERVICE_ID:
                 self._restore(snapshot.state)
             else:
-                self._add(Bandit.from_snapshot(snapshot.state))
+                bandit = Bandit.from_snapshot(snapshot.state)
+                bandit.closable = snapshot.seq  # any decision up to it
+                self._add(bandit)
         except Exception as error:  # whatever damage leads to
             of = f"bandit {snapshot.bandit} at {snapshot.seq}"
             log.error("the snapshot of %s is damaged, an older one and the log are used: %s", of, error)
@@ -110,20 +111,23 @@ class State:
         may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
         folded = self.seq
-        at_hand = [(event, None) for seq, (event, _) in own.items() if seq <= upto]
-        others = store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand])
-        for event, about in merge(at_hand, others, key=lambda pair: pair[0].seq):
-            if event.seq in own:
-                self.fold(event, self._record_of(*own[event.seq]))
-            elif event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
+        at_hand = deque(pair for seq, pair in own.items() if seq <= upto)
+        for event, about in store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand]):
+            self._fold_own(at_hand, event.seq)
+            if event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
                 return False
-            else:
-                self._fold_stored(event, about)
+            self._fold_stored(event, about)
+        self._fold_own(at_hand, upto)
         return True
 
-    def _record_of(self, event: Event, record: Record | None) -> Record | None:
-        """The decision that an event of our own is, or is about: the one in memory, if there is one."""
-        return record if event.ref is None else self.record(event.ref) or record
+    def _fold_own(self, at_hand: deque[tuple[Event, Record | None]], upto: int) -> None:
+        """Fold events of our own up to a number, each with the decision that it is, or is about.
+
+        A decision that is in memory is the one that counts.
+        """
+        while at_hand and at_hand[0][0].seq <= upto:
+            event, record = at_hand.popleft()
+            self.fold(event, record if event.ref is None else self.record(event.ref) or record)
 
     def _fold_stored(self, event: Event, about: Event | None) -> None:
         """Fold an event as the journal gives it, with the decision that it is about."""
@@ -150,7 +154,6 @@ class State:
         if event.bandit == SERVICE_ID:
             self._fold_admin(event)
         elif event.kind == "decide":
-            self.bandits[event.bandit].latest = event.seq
             if event.body:
                 record = record or Record(event)
                 record.about.clear()  # events about it come after it in the log, and are folded in their turn

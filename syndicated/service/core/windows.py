@@ -13,20 +13,24 @@ from typing import NamedTuple
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.state import SERVICE_ID
+from syndicated.service.core.state import SERVICE_ID, State
+from syndicated.store import Event
 
-PAGE_DECISIONS = 500  # whose windows are looked at at once
-MAX_BANDITS = 50  # whose windows are closed in one transaction
+PAGE_DECISIONS = 500  # of a bandit whose windows are looked at at once
+MAX_BANDITS = 250  # whose windows are closed in one transaction
+MAX_DECISIONS = 1000  # that are looked at in one transaction
 PRUNE_SECONDS = 3600.0  # between looks at what is too old
 PRUNE_EVENTS = 2000  # that are dropped in one transaction, so that nobody waits long for it
 
 
-class Looked(NamedTuple):
-    """What a look at the windows of a bandit has found: when the next one passes, while the rest stays as it was."""
+class Look(NamedTuple):
+    """What the journal has of a bandit's windows: decisions whose window has passed, and whether there may be more."""
 
     window: float
-    latest: int  # decision that was folded
-    next_close: float  # infinite if no decision was left
+    passed: list[Event]
+    more: bool
+    upto: int  # up to this decision no window is open
+    next_close: float  # when the next one passes, if one is open
 
 
 class Windows:
@@ -36,7 +40,7 @@ class Windows:
         self._group_commit = group_commit
         self._scanned: dict[int, int] = {}  # the last decision whose window this process has seen to be closed
         self._backlog: set[int] = set()  # bandits with more windows to close than one page has
-        self._looked: dict[int, Looked] = {}
+        self._looks: dict[int, Look] = {}  # the last at each
         self._pruned: dict[int, float] = {}  # when this process last looked for what is too old
         self._pruning: dict[int, int] = {}  # bandits with more to drop, and up to where
 
@@ -61,52 +65,48 @@ class Windows:
 
     def _may_close(self, bandit: Bandit, now: float) -> bool:
         """Whether a window may have passed, by what is in memory: bandits of which nothing is due cost nothing."""
-        if bandit.spec.window is None or bandit.importing:
+        if bandit.spec.window is None or bandit.importing or bandit.closable <= self._start(bandit):
             self._backlog.discard(bandit.id)
             return False
-        looked = self._looked.get(bandit.id)
-        if looked is None or looked.window != bandit.spec.window:
-            return True
-        return now > looked.next_close or (looked.next_close == math.inf and looked.latest != bandit.latest)
+        look = self._looks.get(bandit.id)
+        return look is None or look.window != bandit.spec.window or now > look.next_close
+
+    def _start(self, bandit: Bandit) -> int:
+        """The decision up to which all windows of a bandit are known to be closed."""
+        return max(bandit.closed, self._scanned.get(bandit.id, 0))
 
     # All take ids and not bandits: what another process has appended is folded before they run, and may change the
     # spec or replace the state.
 
     def _close(self, batch: Batch, ids: Sequence[int]) -> None:
-        """Close the windows of bandits that have passed."""
-        for id_ in ids:
-            bandit = batch.state.bandits[id_]
-            if bandit.spec.window is not None and not bandit.importing:
-                self._close_one(batch, bandit, bandit.spec.window)
+        """Close the windows of bandits that have passed. What they need of the journal is read for all at once."""
+        bandits = [batch.state.bandits[id_] for id_ in ids]
+        bandits = [bandit for bandit in bandits if bandit.spec.window is not None and not bandit.importing]
+        limit = min(PAGE_DECISIONS, MAX_DECISIONS // max(1, len(bandits)))
+        pages = batch.store.decisions({bandit.id: self._start(bandit) for bandit in bandits}, limit)
+        looks = [_look(batch, bandit, pages.get(bandit.id, []), limit) for bandit in bandits]
+        batch.fetch([event.seq for look in looks for event in look.passed if not _is_over(batch.state, event)], ())
+        for bandit, look in zip(bandits, looks, strict=True):
+            self._close_passed(batch, bandit, look)
 
-    def _close_one(self, batch: Batch, bandit: Bandit, window: float) -> None:
-        """Close windows: learn what was collected, or the default reward.
+    def _close_passed(self, batch: Batch, bandit: Bandit, look: Look) -> None:
+        """Learn what was collected, or the default reward.
 
-        Decisions are gone through in their order up to the first whose window is open; after every full page the log
-        is told how far this has come, so that a restart goes on from there.
+        After every full page the log is told how far this has come, so that a restart goes on from there.
         """
-        start = max(bandit.closed, self._scanned.get(bandit.id, 0))
-        page = batch.store.decisions(bandit.id, start, PAGE_DECISIONS)
-        due = list(takewhile(lambda event: batch.now - event.at > window, page))
-        batch.fetch([event.seq for event in due], ())
-        for event in due:
-            record = batch.record(event.seq)
-            if record is not None and not any(e.kind == "close" or e.learn is not None for e in record.about):
+        for event in look.passed:
+            record = None if _is_over(batch.state, event) else batch.record(event.seq)
+            if record is not None and not record.is_over:
                 learn = bandit.collected(record)
                 if learn is not None:
                     batch.add(bandit.id, "close", {}, ref=event.seq, learn=learn, subject=event.subject)
-        more = len(due) == PAGE_DECISIONS
-        if more:
-            batch.add(bandit.id, "closed", {"upto": due[-1].seq})
-        next_close = page[len(due)].at + window if len(due) < len(page) else -math.inf if more else math.inf
-        looked = Looked(window, bandit.latest, next_close)
-        batch.on_commit.append(partial(self._closed, bandit.id, due[-1].seq if due else None, more, looked))
+        if look.more:
+            batch.add(bandit.id, "closed", {"upto": look.passed[-1].seq})
+        batch.on_commit.append(partial(self._closed, bandit.id, look))
 
-    def _closed(self, bandit: int, upto: int | None, more: bool, looked: Looked) -> None:
-        self._looked[bandit] = looked
-        if upto is not None:
-            self._scanned[bandit] = upto
-        (self._backlog.add if more else self._backlog.discard)(bandit)
+    def _closed(self, bandit: int, look: Look) -> None:
+        self._looks[bandit], self._scanned[bandit] = look._replace(passed=[]), look.upto
+        (self._backlog.add if look.more else self._backlog.discard)(bandit)
 
     def _prune(self, batch: Batch, id_: int) -> None:
         """Drop some of what is older than the bandit's retention and in a snapshot."""
@@ -125,3 +125,19 @@ class Windows:
         else:
             self._pruning.pop(bandit, None)
             self._pruned[bandit] = now
+
+
+def _look(batch: Batch, bandit: Bandit, page: list[Event], limit: int) -> Look:
+    """Look at the next decisions of a bandit, in their order up to the first whose window is open."""
+    window = bandit.spec.window or 0.0
+    passed = list(takewhile(lambda event: batch.now - event.at > window, page))
+    upto, more, left = passed[-1].seq if passed else 0, len(passed) == limit, page[len(passed) :]
+    if not more and not left:
+        upto = max(upto, batch.state.seq)
+    return Look(window, passed, more, upto, left[0].at + window if left else -math.inf)
+
+
+def _is_over(state: State, decision: Event) -> bool:
+    """Whether it is in memory that a decision was learned from, or closed: then the journal need not be asked."""
+    record = state.record(decision.seq)
+    return record is not None and record.is_over

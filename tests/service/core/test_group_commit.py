@@ -46,6 +46,32 @@ def test_expectation_22_what_is_queued_is_finished_before_the_end(play_core: Pla
     play_core(test)
 
 
+def test_callers_that_ask_again_at_once_share_a_batch_with_those_who_asked_meanwhile(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLLECT_SHARE", "MAX_COLLECT_SECONDS"):
+        monkeypatch.setattr(f"syndicated.service.core.group_commit.{name}", 1e9)
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        for _ in range(3):
+            await harness.decide()  # a caller that is alone does not wait
+        commit, decide, go = harness.service.group_commit, harness.service.decisions.decide, threading.Event()
+        before, write = dict(commit.counts), commit.store.write
+        commit.store.write = lambda events: (go.wait(), write(events))[1]  # type: ignore[method-assign]
+        first = [decide("b", ASK) for _ in range(3)]
+        while commit._queue:
+            await asyncio.sleep(0)
+        meanwhile = [decide("b", ASK) for _ in range(5)]
+        go.set()
+        await asyncio.gather(*first)
+        await asyncio.gather(*meanwhile, *(decide("b", ASK) for _ in range(3)))
+        assert commit.counts["events"] - before["events"] == 11
+        assert commit.counts["batches"] - before["batches"] == 2
+
+    play_core(test)
+
+
 def test_a_bandit_may_change_while_a_request_waits(play_core: PlayCore) -> None:
     """Arms are read when a request comes, and it is decided in its turn."""
 

@@ -263,9 +263,63 @@ def test_a_bandit_of_which_nothing_is_due_costs_nothing(play_core: PlayCore) -> 
         assert len(list(windows.due())) == 1
         await harness.pass_time(2.0)
         assert harness.learned == 1
-        for k in range(60):
-            await harness.create(f"more{k}", window=1.0)
-        assert len(list(windows.due())) == 2
+
+    play_core(test)
+
+
+def test_many_bandits_share_the_look_at_their_windows(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few decisions of each are looked at in one transaction, and the rest at once after it."""
+    monkeypatch.setattr("syndicated.service.core.windows.MAX_BANDITS", 5)
+    monkeypatch.setattr("syndicated.service.core.windows.MAX_DECISIONS", 10)
+
+    async def test(harness: Harness) -> None:
+        for k in range(12):
+            await harness.create(f"b{k}", window=10.0, default_reward=0.5)
+            for _ in range(k % 4):
+                await harness.decide(f"b{k}")
+        assert len(list(harness.service.windows.due())) == 2  # three of the twelve have no decision
+        await harness.pass_time(11.0)
+        names = harness.service.state.names
+        assert [names[f"b{k}"].history.learned for k in range(12)] == [k % 4 for k in range(12)]
+        assert not harness.service.windows.has_backlog
+
+    play_core(test)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_window_that_has_nothing_to_teach_is_not_looked_at(play_core: PlayCore, restart: bool) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0)
+        first = await harness.decide()
+        assert await harness.reward(first.decision_id, 1.0) == "learned"
+        await harness.decide()
+        if restart:  # then it is not known, and found out when the windows have passed
+            await harness.restart()
+            assert len(list(harness.service.windows.due())) == 1
+            await harness.pass_time(11.0)
+        await harness.decide()
+        await harness.pass_time(11.0)
+        assert list(harness.service.windows.due()) == []
+        assert harness.learned == 1
+
+    play_core(test)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_window_that_collected_something_closes_after_others_that_had_nothing(
+    play_core: PlayCore, restart: bool
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, aggregate="sum")
+        await harness.decide()
+        await harness.pass_time(11.0)
+        ids = [(await harness.decide()).decision_id for _ in range(3)]
+        assert await harness.reward(ids[1], 2.0) == "collected"
+        if restart:
+            await harness.restart()
+        await harness.pass_time(11.0)
+        assert harness.service.state.bandit("b").history.total == 2.0
+        assert list(harness.service.windows.due()) == []
 
     play_core(test)
 
