@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from syndicated._models import arm_models
-from syndicated._models.arm_kernels import unit_of, visit
+from syndicated._models.arm_kernels import find_beaten, unit_of, visit
 from syndicated._models.arm_models import ArmModels
+from syndicated.streams import POLICY, Stream
 from syndicated.types import ArmRows, Array, Ints
 
 Data = tuple[Array, Ints, Array]
@@ -120,6 +121,21 @@ def test_a_logistic_model_whose_rows_are_all_at_hand_comes_to_the_exact_fit(frac
         means, sds = model.beliefs(_rows(X[:5], arm))
         np.testing.assert_allclose(means, z @ theta, rtol=1e-6)
         np.testing.assert_allclose(sds, np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(logistic: bool) -> None:
+    X, arms, rewards = _data(400, 6, 4, seed=9, clicks=logistic)
+    model, boldness, beaten = _learned((X, arms, rewards), logistic=logistic), np.array([0.35, 0.7]), 0
+    numbers = np.array([0, 1, 2, 3, 4, 5, -1])
+    for x in X[:100]:
+        rows, out = ArmRows(np.tile(x, (7, 1)), numbers), np.zeros(7, dtype=np.bool_)
+        scores, _ = model.ucb_scores(rows, boldness, np.empty(0), guarded=True)
+        find_beaten(out, rows.x, numbers, 0.7, 1.0, logistic, model.center, model.weight, *model._model[:5])
+        assert not out[scores.argmax(axis=1)].any()
+        assert model.ucb_best(rows, boldness, Stream(1, POLICY, 1), guarded=True) == scores.argmax(axis=1).tolist()
+        beaten += out.sum()
+    assert beaten > 100
 
 
 def test_a_logistic_model_at_constant_cost_stays_close_to_the_exact_fit() -> None:
