@@ -39,6 +39,7 @@ RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, nex
 VISITS = 4  # of older rows, for each reward
 LAST_OF_ALL = -1e300  # a mean that is below all others, and finite
 BOUND_SLACK = 1.0 + 1e-6  # of the largest score that an arm can have, so that rounding leaves no arm out
+MAX_STALE = 0.25  # of a site's precision: how far off it may be before it is replaced
 
 
 @compiled("void(f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -83,6 +84,8 @@ def inner(a: Array, b: Array) -> float:
 @compiled("void(f8[:,::1], f8[::1], f8)")
 def add_outer(P: Array, u: Array, factor: float) -> None:
     """P += factor u u'."""
+    if factor == 0.0:
+        return
     for i in range(len(u)):
         along = factor * u[i]
         for j in range(len(u)):
@@ -334,7 +337,8 @@ def visit(
     """Bring the site of one reward up to date, and the models with it; gives its squared error in standard units.
 
     A linear reward far from its prediction counts as one at the largest usual distance. The precision and the shift of
-    the site stand side by side in `sites`.
+    the site stand side by side in `sites`. A precision that has hardly changed stays: the mean comes to the same fit by
+    the shift alone, and the covariance, which is most of the work, is left as it is.
     """
     D = len(z)
     u, v, w = np.empty(D), np.empty(D), np.empty(D)
@@ -360,6 +364,8 @@ def visit(
         logit = center + spread * logistic_gain(center, spread, reward)
         q = sigmoid(logit)
         precision = q * (1.0 - q)
+        if abs(precision - sites[2 * place]) < MAX_STALE * sites[2 * place]:
+            precision = sites[2 * place]
         shift = precision * logit + reward - q
     dt, dn = precision - sites[2 * place], shift - sites[2 * place + 1]
     sites[2 * place], sites[2 * place + 1] = precision, shift

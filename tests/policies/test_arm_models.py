@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syndicated._models import arm_models
-from syndicated._models.arm_kernels import find_beaten, unit_of, visit
+from syndicated._models.arm_kernels import MAX_STALE, find_beaten, unit_of, visit
 from syndicated._models.arm_models import ArmModels
 from syndicated.streams import POLICY, Stream
 from syndicated.types import ArmRows, Array, Ints
@@ -120,7 +120,18 @@ def test_a_logistic_model_whose_rows_are_all_at_hand_comes_to_the_exact_fit(frac
         theta, P = _exact_fit(_scaled(model, X[mine]), rewards[mine], prior)
         means, sds = model.beliefs(_rows(X[:5], arm))
         np.testing.assert_allclose(means, z @ theta, rtol=1e-6)
-        np.testing.assert_allclose(sds, np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+        np.testing.assert_allclose(sds, np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=MAX_STALE / 2)
+
+
+def test_a_precision_that_has_hardly_changed_leaves_the_covariance_as_it_is() -> None:
+    model = _learned(_data(60, 1, 3, seed=3, clicks=True), logistic=True)
+    for _ in range(5):
+        _visit_all(model, 0)
+    covariance, own = model.covariances.copy(), model.own.copy()
+    model.rewards[0, 0] = abs(model.rewards[0, 0] - 0.02)  # a little less of it moves the mean
+    _visit_all(model, 0)
+    assert np.array_equal(model.covariances, covariance)
+    assert not np.array_equal(model.own, own)
 
 
 @pytest.mark.parametrize("logistic", [False, True])
