@@ -278,11 +278,12 @@ class ArmModels(Learner):
         self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
 
     def _scales(self) -> tuple[Array, Array, int, float]:
-        """The mean of every feature, one over its size, how many features vary, and the variance of a scaled row.
+        """The center of every feature, one over its size, how many features vary, and the variance of a scaled row.
 
-        The size is the standard deviation, but for truth values and categories, columns of 0 and 1: there it is 1, so
-        that a rare one has no larger effect before anything is known than a common one. A feature that has always been
-        the same is in units of its size, and one that has always been 0 does not count.
+        They are the mean and the standard deviation, but for truth values and categories: columns of 0 and 1 stay as
+        they are, so that a rare one has no larger effect before anything is known than a common one, and zeros cost
+        nothing. A feature that has always been the same is in units of its size, and one that has always been 0 does
+        not count.
         """
         mean, squares = self.columns
         variance = squares / self.count
@@ -293,7 +294,7 @@ class ArmModels(Learner):
         size = np.where(binary & varies, 1.0, np.sqrt(np.where(varies, variance, mean**2)))
         weight = np.divide(1.0, size, where=size > 0, out=np.zeros_like(size))
         spread = float(np.sum(variance * weight**2, where=varies))
-        return mean.copy(), weight, int(varies.sum()), spread or 1.0
+        return np.where(binary, 0.0, mean), weight, int(varies.sum()), spread or 1.0
 
     def _drifted(self, center: Array, weight: Array, slope_variance: float) -> bool:
         ratios = np.append(weight / np.where(self.weight > 0, self.weight, 1.0), slope_variance / self.slope_variance)

@@ -176,6 +176,15 @@ def test_units_of_features_do_not_matter(logistic: bool, hybrid: bool) -> None:
             np.testing.assert_allclose(mine, other, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n", [60, 300])
+def test_columns_of_0_and_1_stay_as_they_are(n: int) -> None:
+    X, arms, rewards = _data(n, 3, 4, seed=6, clicks=True)
+    X[:, 1:3] = np.random.default_rng(6).random((n, 2)) < 0.3
+    model = _learned((X, arms, rewards), logistic=True)
+    assert np.array_equal(_scaled(model, X)[:, 2:4], X[:, 1:3])
+    assert not np.any(_scaled(model, X)[:, [1, 4]] == X[:, [0, 3]])
+
+
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_units_of_rewards_do_not_matter(hybrid: bool) -> None:
     X, arms, rewards = _data(200, 3, 4, seed=7, clicks=False)
