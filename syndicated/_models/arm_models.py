@@ -191,6 +191,16 @@ class ArmModels(Learner):
         elif count > EARLY_ROWS and self.sums[LEVEL_ALARM] > ALARM:
             self._check_level()
 
+    def learn_rows_of(self, other: "ArmModels") -> None:
+        """Learn the last rows that other models have of every arm, as if they had just come; older ones only count."""
+        for age in range(RING_ROWS, 0, -1):
+            for arm in np.flatnonzero(other.plays >= age).tolist():
+                place = (other.plays[arm] - age) % RING_ROWS
+                self.learn(arm, other.rows[arm, place], float(other.rewards[arm, place]))
+        if self.count:
+            self.sums[TOTAL] *= other.count / self.count
+            self.sums[ROWS], self.columns[:] = other.count, other.columns
+
     def _check_level(self) -> None:
         """Start again with a level that is followed, if the errors show that the level of all rewards moves."""
         if self.sums[LEVEL_ALARM] > ALARM + math.log(self.count):

@@ -8,6 +8,7 @@ import pytest
 from syndicated._models import arm_models
 from syndicated._models.arm_kernels import MAX_STALE, find_beaten, unit_of, visit
 from syndicated._models.arm_models import ArmModels
+from syndicated.policies import ArmUCB
 from syndicated.streams import POLICY, Stream
 from syndicated.types import ArmRows, Array, Ints
 
@@ -231,6 +232,23 @@ def test_rows_that_begin_to_differ_late_do_not_part_a_model_from_its_copy(logist
     arms, boldness = ArmRows(np.ones((3, 1)), np.array([0, 1, -1])), np.ones(1)
     mine, other = (each.ucb_scores(arms, boldness, np.empty(0), guarded=True)[0] for each in (model, copy))
     assert mine.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("n", [120, 900])
+def test_after_the_first_fraction_linear_models_know_the_rows_that_logistic_ones_kept(n: int) -> None:
+    X, arms, rewards = _data(n, 3, 4, seed=10, clicks=True)
+    rewards[-1] = 0.5
+    auto, linear = ArmUCB(dim=4), ArmUCB(dim=4, link="linear")
+    for x, arm, reward in zip(X, arms.tolist(), rewards.tolist(), strict=True):
+        assert auto.is_logistic
+        auto.learn_arm(arm, x, reward, {})
+        linear.learn_arm(arm, x, reward, {})
+    assert not auto.is_logistic
+    assert auto.model.count == n
+    for arm in range(3):
+        (means, sds), (all_means, all_sds) = (model.beliefs(_rows(X[:20], arm)) for model in (auto.model, linear.model))
+        assert np.all(np.abs(means - all_means) < (0.05 if n == 120 else 2.0) * sds)
+        np.testing.assert_allclose(sds, all_sds * np.sqrt(max(1.0, n / 3 / 64)), rtol=0.01 if n == 120 else 0.2)
 
 
 def test_rows_may_be_narrower_than_the_models_before_anything_is_known() -> None:
