@@ -36,7 +36,7 @@ ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED, SEEN, LIMIT, EXCESS, TIES, LAST, L
 MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
 SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
-VISITS = 4  # of older rows, for each reward
+VISITS = 2  # of older rows, for each reward
 LAST_OF_ALL = -1e300  # a mean that is below all others, and finite
 BOUND_SLACK = 1.0 + 1e-6  # of the largest score that an arm can have, so that rounding leaves no arm out
 MAX_STALE = 0.25  # of a site's precision: how far off it may be before it is replaced
