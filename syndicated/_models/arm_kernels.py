@@ -14,6 +14,7 @@ The logit or reward of a row is then z'mean + v'theta_0 with the variance s + v'
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from syndicated._argmax import best
 from syndicated._compiled import compiled
@@ -21,6 +22,8 @@ from syndicated._models.logistic import logistic_gain, sigmoid
 from syndicated._models.scaled_kernels import LEVEL_MEMORY, MAX_GAIN, MAX_SIZES, NO_LIMIT, largest_usual
 from syndicated.streams import Word, fill_uniforms
 from syndicated.types import Array, Ints
+
+Flags = npt.NDArray[np.bool_]
 
 MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far out as this
 MIN_CAVITY = 1e-8  # of the precision that is left without a site; with less, the site stays as it is
@@ -33,7 +36,10 @@ ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED, SEEN, LIMIT, EXCESS, TIES, LAST, L
 MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
 SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
-VISITS = 4  # of older rows, for each reward
+VISITS = 2  # of older rows, for each reward
+LAST_OF_ALL = -1e300  # a mean that is below all others, and finite
+BOUND_SLACK = 1.0 + 1e-6  # of the largest score that an arm can have, so that rounding leaves no arm out
+MAX_STALE = 0.25  # of a site's precision: how far off it may be before it is replaced
 
 
 @compiled("void(f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -78,6 +84,8 @@ def inner(a: Array, b: Array) -> float:
 @compiled("void(f8[:,::1], f8[::1], f8)")
 def add_outer(P: Array, u: Array, factor: float) -> None:
     """P += factor u u'."""
+    if factor == 0.0:
+        return
     for i in range(len(u)):
         along = factor * u[i]
         for j in range(len(u)):
@@ -101,12 +109,13 @@ def unit_of(sums: Array, is_logistic: bool) -> float:
     return math.sqrt(sums[ERRORS] / sums[JUDGED]) if sums[ERRORS] > 0.0 else max(1.0, abs(sums[ORIGIN]))
 
 
-@compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], b1, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], b1[::1], b1, {SCALE}, {ARMS}, {BELIEF})")
 def beliefs(
     means: Array,
     sds: Array,
     X: Array,
     numbers: Ints,
+    left_out: Flags,
     is_logistic: bool,
     center: Array,
     weight: Array,
@@ -119,10 +128,16 @@ def beliefs(
     common_covariance: Array,
     common_prior: Array,
 ) -> None:
-    """The mean and the standard deviation of the logit or reward of every arm."""
+    """The mean and the standard deviation of the logit or reward of every arm; arms that are `left_out` come last.
+
+    `left_out` may be empty: then none is.
+    """
     D, level, unit = len(prior), level_of(sums), unit_of(sums, is_logistic)
     z, u, w = np.empty(D), np.empty(D), np.empty(D)
     for a in range(len(numbers)):
+        if len(left_out) and left_out[a]:
+            means[a], sds[a] = LAST_OF_ALL, 0.0
+            continue
         scale_row(z, X[a], center, weight)
         k, m = numbers[a], sums[ORIGIN] + sums[MOVING] * sums[FOLLOWING]
         if not 0 <= k < len(plays) or plays[k] == 0:
@@ -142,13 +157,64 @@ def beliefs(
         means[a], sds[a] = m, unit * math.sqrt(max(s, 0.0))
 
 
-@compiled(f"i8(f8[:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF})")
+@compiled("f8(i8, i8, f8[::1], f8)")
+def neglect(played: int, K: int, sums: Array, look_again: float) -> float:
+    """What the standard deviation grows by of an arm that had less than its share of plays, as in the index of MOSS."""
+    missed = sums[ROWS] / (K * max(played, 1))
+    return math.sqrt(1.0 + look_again * math.log(missed)) if missed > 1.0 else 1.0
+
+
+@compiled(f"void(b1[::1], f8[:,::1], i8[::1], f8, f8, b1, {SCALE}, {ARMS}, f8[::1], f8[::1])")
+def find_beaten(
+    out: Flags,
+    X: Array,
+    numbers: Ints,
+    boldness: float,
+    look_again: float,
+    is_logistic: bool,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+) -> None:
+    """Which arms with models of their own cannot have the largest score, whatever their standard deviations are.
+
+    None is wider than before anything was known, which takes O(D) to see where the standard deviation takes O(D²).
+    """
+    K, D, level, unit = len(numbers), len(prior), level_of(sums), unit_of(sums, is_logistic)
+    z, most, lead = np.empty(D), np.empty(K), -np.inf
+    for a in range(K):
+        scale_row(z, X[a], center, weight)
+        played = plays[numbers[a]] if 0 <= numbers[a] < len(plays) else 0
+        m, s = level, 0.0
+        if played == 0:
+            for i in range(D):
+                s += prior[i] * z[i] * z[i]
+        else:
+            theta, P, known = own[numbers[a]], covariances[numbers[a], 0], 0.0
+            m = 0.0
+            for i in range(D):  # one loop: three sums at the same time take no longer than one
+                s += prior[i] * z[i] * z[i]
+                m += theta[i] * z[i]
+                known += P[i] * z[i]
+            m += level * known / prior[0]
+        most[a] = m + boldness * unit * neglect(played, K, sums, look_again) * math.sqrt(s) * BOUND_SLACK
+        lead = max(lead, m)
+    for a in range(K):
+        out[a] = most[a] < lead
+
+
+@compiled(f"i8(f8[:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1], b1[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF})")
 def ucb_scores_of_arms(
     out: Array,
     X: Array,
     numbers: Ints,
     boldness: Array,
     ties: Array,
+    left_out: Flags,
     look_again: float,
     is_logistic: bool,
     center: Array,
@@ -164,19 +230,16 @@ def ucb_scores_of_arms(
 ) -> int:
     """m + c s for every point and arm; gives how many arms were never played.
 
-    Standard deviations grow with how much less than its share of all plays an arm had, as in the index of MOSS. Numbers
-    from 0 to 1 in `ties` put arms that were never played in an order.
+    Numbers from 0 to 1 in `ties` put arms that were never played in an order.
     """
     K = len(numbers)
     means, sds, unknown = np.empty(K), np.empty(K), 0
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
-    beliefs(means, sds, X, numbers, is_logistic, *model)
+    beliefs(means, sds, X, numbers, left_out, is_logistic, *model)
     for a in range(K):
         played = plays[numbers[a]] if 0 <= numbers[a] < len(plays) else 0
         unknown += played == 0
-        missed = sums[ROWS] / (K * max(played, 1))
-        if missed > 1.0 and look_again > 0.0:
-            sds[a] *= math.sqrt(1.0 + look_again * math.log(missed))
+        sds[a] *= neglect(played, K, sums, look_again)
         if played == 0 and len(ties):
             sds[a] *= 1.0 + TIE_BREAK * ties[a]
         for n in range(len(boldness)):
@@ -208,12 +271,16 @@ def best_of_arms(
     common_prior: Array,
 ) -> None:
     """The arm with the largest score for every point, with uniforms for ties if several arms were never played."""
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    arms, belief = (center, weight, own, covariances, plays, sums, prior), (common, common_covariance, common_prior)
     scores = np.empty((len(boldness), len(numbers)))
-    if ucb_scores_of_arms(scores, X, numbers, boldness, np.empty(0), look_again, is_logistic, *model) > 1:
+    beaten = np.zeros(len(numbers), dtype=np.bool_)
+    if len(common) == 0:
+        find_beaten(beaten, X, numbers, boldness.max(), look_again, is_logistic, *arms)
+    given = (beaten, look_again, is_logistic, *arms, *belief)
+    if ucb_scores_of_arms(scores, X, numbers, boldness, np.empty(0), *given) > 1:
         ties = np.empty(len(numbers))
         fill_uniforms(ties, seed, purpose, round_, block)
-        ucb_scores_of_arms(scores, X, numbers, boldness, ties, look_again, is_logistic, *model)
+        ucb_scores_of_arms(scores, X, numbers, boldness, ties, *given)
     best(out, scores, np.empty((0, 0)))
 
 
@@ -270,7 +337,8 @@ def visit(
     """Bring the site of one reward up to date, and the models with it; gives its squared error in standard units.
 
     A linear reward far from its prediction counts as one at the largest usual distance. The precision and the shift of
-    the site stand side by side in `sites`.
+    the site stand side by side in `sites`. A precision that has hardly changed stays: the mean comes to the same fit by
+    the shift alone, and the covariance, which is most of the work, is left as it is.
     """
     D = len(z)
     u, v, w = np.empty(D), np.empty(D), np.empty(D)
@@ -296,6 +364,8 @@ def visit(
         logit = center + spread * logistic_gain(center, spread, reward)
         q = sigmoid(logit)
         precision = q * (1.0 - q)
+        if abs(precision - sites[2 * place]) < MAX_STALE * sites[2 * place]:
+            precision = sites[2 * place]
         shift = precision * logit + reward - q
     dt, dn = precision - sites[2 * place], shift - sites[2 * place + 1]
     sites[2 * place], sites[2 * place + 1] = precision, shift
@@ -383,6 +453,36 @@ def learn_row(
         if turn == 0:
             sums[ERRORS] += error
             sums[JUDGED] += 1.0
+
+
+@compiled(f"void(i8[::1], f8[:,::1], f8[::1], b1, {SCALE}, {ARMS}, {BELIEF}, {RING})")
+def learn_rows(
+    numbers: Ints,
+    X: Array,
+    given: Array,
+    is_logistic: bool,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+    rows: Array,
+    rewards: Array,
+    sites: Array,
+    next_visit: Ints,
+) -> None:
+    """The rewards of several rows in turn, counted; those of an arm below 0 are left out."""
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    for n in range(len(numbers)):
+        if numbers[n] >= 0:
+            learn_row(numbers[n], X[n], given[n], is_logistic, *model, rows, rewards, sites, next_visit)
+            sums[TOTAL] += sums[LEARNED]
+            sums[ROWS] += 1.0
 
 
 @compiled(f"i8(i8, f8[::1], f8, b1, f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})")

@@ -21,7 +21,6 @@ from syndicated._models.arm_kernels import (
     FOLLOWING,
     JUDGED,
     LAST,
-    LEARNED,
     LEVEL_ALARM,
     LIMIT,
     MOVING,
@@ -36,7 +35,7 @@ from syndicated._models.arm_kernels import (
     beliefs,
     best_of_arms,
     learn_reward,
-    learn_row,
+    learn_rows,
     level_of,
     ucb_scores_of_arms,
     unit_of,
@@ -57,6 +56,7 @@ JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
 NO_INTERCEPT_VARIANCE = 1e-100
 LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 4.0  # at neglected arms: rows that differ explore by themselves
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
+NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
 
 
 @dataclass(eq=False)
@@ -144,7 +144,7 @@ class ArmModels(Learner):
     def beliefs(self, arms: ArmRows) -> tuple[Array, Array]:
         """The mean and the standard deviation of every arm's logit or reward."""
         means, sds = np.empty(len(arms)), np.empty(len(arms))
-        beliefs(means, sds, arms.x, arms.numbers, self.logistic, *self._scale_for(arms), *self._model)
+        beliefs(means, sds, arms.x, arms.numbers, NONE, self.logistic, *self._scale_for(arms), *self._model)
         return means, sds
 
     def ucb_scores(self, arms: ArmRows, boldness: Array, ties: Array, guarded: bool) -> tuple[Array, int]:
@@ -153,7 +153,7 @@ class ArmModels(Learner):
         If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
         """
         out = np.empty((len(boldness), len(arms)))
-        given = arms.x, arms.numbers, boldness, ties, self._look_again(guarded), self.logistic
+        given = arms.x, arms.numbers, boldness, ties, NONE, self._look_again(guarded), self.logistic
         return out, ucb_scores_of_arms(out, *given, *self._scale_for(arms), *self._model)
 
     def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool) -> list[int]:
@@ -190,6 +190,16 @@ class ArmModels(Learner):
             self._refresh()
         elif count > EARLY_ROWS and self.sums[LEVEL_ALARM] > ALARM:
             self._check_level()
+
+    def learn_rows_of(self, other: "ArmModels") -> None:
+        """Learn the last rows that other models have of every arm, as if they had just come; older ones only count."""
+        for age in range(RING_ROWS, 0, -1):
+            for arm in np.flatnonzero(other.plays >= age).tolist():
+                place = (other.plays[arm] - age) % RING_ROWS
+                self.learn(arm, other.rows[arm, place], float(other.rewards[arm, place]))
+        if self.count:
+            self.sums[TOTAL] *= other.count / self.count
+            self.sums[ROWS], self.columns[:] = other.count, other.columns
 
     def _check_level(self) -> None:
         """Start again with a level that is followed, if the errors show that the level of all rewards moves."""
@@ -228,9 +238,6 @@ class ArmModels(Learner):
         given = np.abs(arms.x[:, : len(size)]).max(axis=0)
         size[: len(given)] = given
         return self.center, np.divide(1.0, size, where=size > 0, out=np.zeros(len(size)))
-
-    def _learn(self, number: int, x: Array, reward: float) -> None:
-        learn_row(number, x, reward, self.logistic, self.center, self.weight, *self._model, *self._ring)
 
     def _set_priors(self) -> None:
         """The variances of the own and of the shared parameters before anything is known."""
@@ -281,11 +288,12 @@ class ArmModels(Learner):
         self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
 
     def _scales(self) -> tuple[Array, Array, int, float]:
-        """The mean of every feature, one over its size, how many features vary, and the variance of a scaled row.
+        """The center of every feature, one over its size, how many features vary, and the variance of a scaled row.
 
-        The size is the standard deviation, but for truth values and categories, columns of 0 and 1: there it is 1, so
-        that a rare one has no larger effect before anything is known than a common one. A feature that has always been
-        the same is in units of its size, and one that has always been 0 does not count.
+        They are the mean and the standard deviation, but for truth values and categories: columns of 0 and 1 stay as
+        they are, so that a rare one has no larger effect before anything is known than a common one, and zeros cost
+        nothing. A feature that has always been the same is in units of its size, and one that has always been 0 does
+        not count.
         """
         mean, squares = self.columns
         variance = squares / self.count
@@ -296,7 +304,7 @@ class ArmModels(Learner):
         size = np.where(binary & varies, 1.0, np.sqrt(np.where(varies, variance, mean**2)))
         weight = np.divide(1.0, size, where=size > 0, out=np.zeros_like(size))
         spread = float(np.sum(variance * weight**2, where=varies))
-        return mean.copy(), weight, int(varies.sum()), spread or 1.0
+        return np.where(binary, 0.0, mean), weight, int(varies.sum()), spread or 1.0
 
     def _drifted(self, center: Array, weight: Array, slope_variance: float) -> bool:
         ratios = np.append(weight / np.where(self.weight > 0, self.weight, 1.0), slope_variance / self.slope_variance)
@@ -321,10 +329,8 @@ class ArmModels(Learner):
             self.early_rewards -= early[0]
             early -= early[0]
         self.sums[[TOTAL, ERRORS, JUDGED, ROWS, TIES, LAST, MOVING, LEVEL_ALARM]] = 0.0
-        for x, reward, arm in zip(self.early_rows, early, self.early_arms, strict=True):
-            if arm:
-                self._learn(int(arm) - 1, x, float(reward))
-                self.sums[[TOTAL, ROWS]] += self.sums[LEARNED], 1.0
+        scale = self.center, self.weight
+        learn_rows(self.early_arms - 1, self.early_rows, early, self.logistic, *scale, *self._model, *self._ring)
         self.sums[TOTAL] *= count / max(1.0, self.sums[ROWS])
         self.sums[ROWS] = count
 

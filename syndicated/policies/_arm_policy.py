@@ -111,15 +111,12 @@ class ArmModelPolicy(ArmPolicy):
         return {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
-        number = 0 if self.models == "shared" else number
-        logistic = self.is_logistic
-        if logistic and self.link == "auto" and reward not in (0.0, 1.0):
+        if self.link == "auto" and self.is_logistic and reward not in (0.0, 1.0):
             self.fractions += 1
-            self.logistic, logistic = self.logistic.fresh(), False
-        if logistic:
-            self.logistic.learn(number, x, reward)
-        if self.link != "logistic":
-            self.linear.learn(number, x, reward)
+            self.linear = self.linear.fresh()
+            self.linear.learn_rows_of(self.logistic)
+            self.logistic = self.logistic.fresh()
+        self.model.learn(0 if self.models == "shared" else number, x, reward)
 
     def retire_arm(self, number: int) -> None:
         if self.models != "shared":

@@ -6,7 +6,7 @@ An arm that had less than its share of the plays is looked at again: its s_a gro
 in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 4
 where all rows are alike, so that nothing but this explores. Arms that were never played come in a random order.
 
-Needs nothing. A decision costs O(K D²) with D features, the constant among them, and a reward O(D²), five times that
+Needs nothing. A decision costs O(K D²) with D features, the constant among them, and a reward O(D²), three times that
 for a logistic model, however many came before; at times that grow by 1.5, scales and priors are looked at again, O(K
 D³). MOSS has a bound for arms without features; this has none.
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from syndicated._models import arm_models
-from syndicated._models.arm_kernels import unit_of, visit
+from syndicated._models.arm_kernels import MAX_STALE, find_beaten, unit_of, visit
 from syndicated._models.arm_models import ArmModels
+from syndicated.policies import ArmUCB
+from syndicated.streams import POLICY, Stream
 from syndicated.types import ArmRows, Array, Ints
 
 Data = tuple[Array, Ints, Array]
@@ -119,7 +121,33 @@ def test_a_logistic_model_whose_rows_are_all_at_hand_comes_to_the_exact_fit(frac
         theta, P = _exact_fit(_scaled(model, X[mine]), rewards[mine], prior)
         means, sds = model.beliefs(_rows(X[:5], arm))
         np.testing.assert_allclose(means, z @ theta, rtol=1e-6)
-        np.testing.assert_allclose(sds, np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=1e-6)
+        np.testing.assert_allclose(sds, np.sqrt(np.einsum("ki,ij,kj->k", z, P, z)), rtol=MAX_STALE / 2)
+
+
+def test_a_precision_that_has_hardly_changed_leaves_the_covariance_as_it_is() -> None:
+    model = _learned(_data(60, 1, 3, seed=3, clicks=True), logistic=True)
+    for _ in range(5):
+        _visit_all(model, 0)
+    covariance, own = model.covariances.copy(), model.own.copy()
+    model.rewards[0, 0] = abs(model.rewards[0, 0] - 0.02)  # a little less of it moves the mean
+    _visit_all(model, 0)
+    assert np.array_equal(model.covariances, covariance)
+    assert not np.array_equal(model.own, own)
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(logistic: bool) -> None:
+    X, arms, rewards = _data(400, 6, 4, seed=9, clicks=logistic)
+    model, boldness, beaten = _learned((X, arms, rewards), logistic=logistic), np.array([0.35, 0.7]), 0
+    numbers = np.array([0, 1, 2, 3, 4, 5, -1])
+    for x in X[:100]:
+        rows, out = ArmRows(np.tile(x, (7, 1)), numbers), np.zeros(7, dtype=np.bool_)
+        scores, _ = model.ucb_scores(rows, boldness, np.empty(0), guarded=True)
+        find_beaten(out, rows.x, numbers, 0.7, 1.0, logistic, model.center, model.weight, *model._model[:5])
+        assert not out[scores.argmax(axis=1)].any()
+        assert model.ucb_best(rows, boldness, Stream(1, POLICY, 1), guarded=True) == scores.argmax(axis=1).tolist()
+        beaten += out.sum()
+    assert beaten > 100
 
 
 def test_a_logistic_model_at_constant_cost_stays_close_to_the_exact_fit() -> None:
@@ -147,6 +175,15 @@ def test_units_of_features_do_not_matter(logistic: bool, hybrid: bool) -> None:
             plain.beliefs(_rows(X[:9], arm)), scaled.beliefs(_rows(X[:9] * units, arm)), strict=True
         ):
             np.testing.assert_allclose(mine, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_columns_of_0_and_1_stay_as_they_are(n: int) -> None:
+    X, arms, rewards = _data(n, 3, 4, seed=6, clicks=True)
+    X[:, 1:3] = np.random.default_rng(6).random((n, 2)) < 0.3
+    model = _learned((X, arms, rewards), logistic=True)
+    assert np.array_equal(_scaled(model, X)[:, 2:4], X[:, 1:3])
+    assert not np.any(_scaled(model, X)[:, [1, 4]] == X[:, [0, 3]])
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -195,6 +232,23 @@ def test_rows_that_begin_to_differ_late_do_not_part_a_model_from_its_copy(logist
     arms, boldness = ArmRows(np.ones((3, 1)), np.array([0, 1, -1])), np.ones(1)
     mine, other = (each.ucb_scores(arms, boldness, np.empty(0), guarded=True)[0] for each in (model, copy))
     assert mine.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("n", [120, 900])
+def test_after_the_first_fraction_linear_models_know_the_rows_that_logistic_ones_kept(n: int) -> None:
+    X, arms, rewards = _data(n, 3, 4, seed=10, clicks=True)
+    rewards[-1] = 0.5
+    auto, linear = ArmUCB(dim=4), ArmUCB(dim=4, link="linear")
+    for x, arm, reward in zip(X, arms.tolist(), rewards.tolist(), strict=True):
+        assert auto.is_logistic
+        auto.learn_arm(arm, x, reward, {})
+        linear.learn_arm(arm, x, reward, {})
+    assert not auto.is_logistic
+    assert auto.model.count == n
+    for arm in range(3):
+        (means, sds), (all_means, all_sds) = (model.beliefs(_rows(X[:20], arm)) for model in (auto.model, linear.model))
+        assert np.all(np.abs(means - all_means) < (0.05 if n == 120 else 2.0) * sds)
+        np.testing.assert_allclose(sds, all_sds * np.sqrt(max(1.0, n / 3 / 64)), rtol=0.01 if n == 120 else 0.2)
 
 
 def test_rows_may_be_narrower_than_the_models_before_anything_is_known() -> None:

@@ -22,6 +22,7 @@ BAKEOFF_VERSION = 1  # raise it when the players of other libraries, the referen
 MAX_ROWS = 2_000
 REPEATS = 3
 FIRST_SEED = 1
+WARM_UP = 20  # rows that are played before the time is taken: the first calls in a process load compiled code
 
 
 class Pass(TypedDict):
@@ -119,8 +120,9 @@ def run_pass(task: PassTask) -> Pass:
         if task.version:
             outcome = play_peer(task.python, task.player, task.seed, x, labels, arms)
         else:
-            stage = Stage(x.shape[1], arms, task.seed, labels)
-            outcome = play(PLAYERS[task.player].make(stage), x, labels)
+            stage, make = Stage(x.shape[1], arms, task.seed, labels), PLAYERS[task.player].make
+            play(make(stage), x[:WARM_UP], labels[:WARM_UP])
+            outcome = play(make(stage), x, labels)
     except Exception as error:
         raise TaskError(f"{task} failed: {type(error).__name__}: {error}") from error
     return Pass(rounds=len(labels), arms=arms, reward=float(sum(outcome["rewards"])), seconds=outcome["seconds"])

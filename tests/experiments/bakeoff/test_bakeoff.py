@@ -27,7 +27,8 @@ from syndicated.experiments.bakeoff._page import page
 from syndicated.experiments.bakeoff._peers import Peers, end_worker, install_peers, play_peer
 from syndicated.experiments.bakeoff._players import DEFAULT, PLAYERS, SUPERVISED, Stage, feasible
 from syndicated.experiments.bakeoff._supervised import _loss
-from syndicated.experiments.bakeoff._tasks import BakeOff, Pass, PassTask, run_pass, standardised
+from syndicated.experiments.bakeoff._tasks import WARM_UP, BakeOff, Pass, PassTask, run_pass, standardised
+from syndicated.types import Array
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(120, 3))
@@ -182,6 +183,24 @@ def test_a_player_earns_more_than_a_uniform_one_and_the_same_again(small: Classi
     uniform = run_pass(PassTask("small", "uniform", 100, seed=1))
     assert one["reward"] == again["reward"] > 1.2 * uniform["reward"]
     assert (one["rounds"], one["arms"]) == (100, 4)
+
+
+def test_compiled_code_is_loaded_before_the_time_is_taken(
+    small: ClassificationSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[int] = []
+
+    class Counting(_players.Uniform):
+        def __init__(self, stage: Stage) -> None:
+            super().__init__(stage)
+            rounds.append(0)
+
+        def learn(self, x: Array, arm: int, reward: float) -> None:
+            rounds[-1] += 1
+
+    monkeypatch.setitem(PLAYERS, "counting", _players.BakeOffPlayer(Counting, ""))
+    assert run_pass(PassTask("small", "counting", 100, 1))["rounds"] == 100
+    assert rounds == [WARM_UP, 100]
 
 
 def test_every_policy_that_is_listed_can_be_made() -> None:
