@@ -14,7 +14,7 @@ from syndicated.service.core.arms import ArmTable
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest, Spec
+from syndicated.service.core.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Decided, Record, decode
 from syndicated.service.core.size_limits import check_request
@@ -149,7 +149,7 @@ class Decisions:
             return RewardReply(decision_id=request.decision_id, outcome="repeated")
         kind, learn = "reward", None
         outcome: Outcome = "learned" if _is_learned(bandit, decided) else "counted"
-        if _is_late(record, spec, batch.now):
+        if _is_late(record, bandit, batch.now):
             kind, outcome = "late", "late"
         elif spec.aggregate != "first":
             outcome = "collected"
@@ -172,7 +172,7 @@ class Decisions:
         if not record.decided.deferred or record.activated:
             self.counts["repeated"] += 1
             return RewardReply(decision_id=decision_id, outcome="repeated")
-        if _is_late(record, bandit.spec, batch.now):
+        if _is_late(record, bandit, batch.now):
             raise Problem(409, "late", "a decision can be activated until its window has closed")
         held = record.rewards("reward") if bandit.spec.aggregate == "first" else []
         learn = decode(held[0].body)["value"] if held else None
@@ -206,6 +206,15 @@ def _is_learned(bandit: Bandit, decided: Decided) -> bool:
     return decided.by in COUNTED and decided.epoch == bandit.epoch
 
 
-def _is_late(record: Record, spec: Spec, now: float) -> bool:
-    closed = any(event.kind == "close" for event in record.about)
-    return closed or (spec.window is not None and now - record.event.at > spec.window)
+def _is_late(record: Record, bandit: Bandit, now: float) -> bool:
+    """Whether a decision's window has passed, or was closed before the bandit got a longer one.
+
+    It may have closed without an event, since there was nothing to learn. Nobody would look at it again, so what is
+    learned only when it closes comes too late.
+    """
+    spec, event = bandit.spec, record.event
+    if any(about.kind == "close" for about in record.about) or (
+        spec.window is not None and now - event.at > spec.window
+    ):
+        return True
+    return event.seq <= bandit.closed and (spec.aggregate != "first" or record.decided.default is not None)

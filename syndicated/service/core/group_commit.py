@@ -212,8 +212,11 @@ class GroupCommit:
     async def _collect(self, answered: int) -> None:
         """Wait a moment for those who were just answered: a transaction costs as much as several decisions.
 
-        If they ask again at once, they are in one batch with those who have asked meanwhile.
+        If they ask again at once, they are in one batch with those who have asked meanwhile. There is nothing to wait
+        for if these fill a batch, or if one of them is served alone.
         """
+        if len(self._queue) >= MAX_BATCH_REQUESTS or any(request.exclusive for request in self._queue):
+            return
         if answered > 1 and not self._ended.is_set():
             self._wanted = min(len(self._queue) + answered, MAX_BATCH_REQUESTS)
             self._wake.clear()
@@ -366,6 +369,7 @@ class GroupCommit:
         names = self.state.names
         keys = [(names[name].id, key) for request in requests for name, key in request.keys if name in names]
         batch.fetch([seq for request in requests for seq in request.refs], keys)
+        batch.now = self.now()  # after the wait for who held these decisions, and may have closed their windows
         return batch
 
     def _end(self, transaction: ExitStack, events: Sequence[Event]) -> None:
@@ -467,7 +471,7 @@ class GroupCommit:
         if self._snapshot_is_due:
             await self._serve([Request(self._save_if_due, None, exclusive=True)])
         now = self.clock()
-        if now - self._last_tick >= TICK_SECONDS:
+        if abs(now - self._last_tick) >= TICK_SECONDS:  # also if the machine's clock was set back
             self._last_tick = now
             for run in scheduled.due():
                 await self._serve([Request(run, None, exclusive=True)])

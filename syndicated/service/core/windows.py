@@ -38,7 +38,6 @@ class Windows:
 
     def __init__(self, group_commit: GroupCommit) -> None:
         self._group_commit = group_commit
-        self._scanned: dict[int, int] = {}  # the last decision whose window this process has seen to be closed
         self._backlog: set[int] = set()  # bandits with more windows to close than one page has
         self._looks: dict[int, Look] = {}  # the last at each
         self._pruned: dict[int, float] = {}  # when this process last looked for what is too old
@@ -72,8 +71,14 @@ class Windows:
         return look is None or look.window != bandit.spec.window or now > look.next_close
 
     def _start(self, bandit: Bandit) -> int:
-        """The decision up to which all windows of a bandit are known to be closed."""
-        return max(bandit.closed, self._scanned.get(bandit.id, 0))
+        """The decision up to which all windows of a bandit are known to be closed.
+
+        What this process has seen holds while the window is not longer than it was then: a longer one may be open.
+        """
+        look = self._looks.get(bandit.id)
+        if look is None or look.window < (bandit.spec.window or 0.0):
+            return bandit.closed
+        return max(bandit.closed, look.upto)
 
     # All take ids and not bandits: what another process has appended is folded before they run, and may change the
     # spec or replace the state.
@@ -83,8 +88,9 @@ class Windows:
         bandits = [batch.state.bandits[id_] for id_ in ids]
         bandits = [bandit for bandit in bandits if bandit.spec.window is not None and not bandit.importing]
         limit = min(PAGE_DECISIONS, MAX_DECISIONS // max(1, len(bandits)))
-        pages = batch.store.decisions({bandit.id: self._start(bandit) for bandit in bandits}, limit)
-        looks = [_look(batch, bandit, pages.get(bandit.id, []), limit) for bandit in bandits]
+        starts = {bandit.id: self._start(bandit) for bandit in bandits}
+        pages = batch.store.decisions(starts, limit)
+        looks = [_look(batch, bandit, starts[bandit.id], pages.get(bandit.id, []), limit) for bandit in bandits]
         batch.fetch([event.seq for look in looks for event in look.passed if not _is_over(batch.state, event)], ())
         for bandit, look in zip(bandits, looks, strict=True):
             self._close_passed(batch, bandit, look)
@@ -105,7 +111,7 @@ class Windows:
         batch.on_commit.append(partial(self._closed, bandit.id, look))
 
     def _closed(self, bandit: int, look: Look) -> None:
-        self._looks[bandit], self._scanned[bandit] = look._replace(passed=[]), look.upto
+        self._looks[bandit] = look._replace(passed=[])
         (self._backlog.add if look.more else self._backlog.discard)(bandit)
 
     def _prune(self, batch: Batch, id_: int) -> None:
@@ -127,14 +133,17 @@ class Windows:
             self._pruned[bandit] = now
 
 
-def _look(batch: Batch, bandit: Bandit, page: list[Event], limit: int) -> Look:
-    """Look at the next decisions of a bandit, in their order up to the first whose window is open."""
+def _look(batch: Batch, bandit: Bandit, start: int, page: list[Event], limit: int) -> Look:
+    """Look at the next decisions of a bandit, in their order up to the first whose window is open.
+
+    Only an empty page says that there are no more: one that is not full may lack decisions that are damaged.
+    """
     window = bandit.spec.window or 0.0
     passed = list(takewhile(lambda event: batch.now - event.at > window, page))
-    upto, more, left = passed[-1].seq if passed else 0, len(passed) == limit, page[len(passed) :]
-    if not more and not left:
-        upto = max(upto, batch.state.seq)
-    return Look(window, passed, more, upto, left[0].at + window if left else -math.inf)
+    upto, left = passed[-1].seq if passed else start, page[len(passed) :]
+    if not page:
+        upto = max(start, batch.state.seq)
+    return Look(window, passed, len(passed) == limit, upto, left[0].at + window if left else -math.inf)
 
 
 def _is_over(state: State, decision: Event) -> bool:

@@ -72,6 +72,22 @@ def test_callers_that_ask_again_at_once_share_a_batch_with_those_who_asked_meanw
     play_core(test)
 
 
+def test_a_batch_does_not_wait_for_callers_if_there_is_no_room_or_a_request_that_is_served_alone(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLLECT_SHARE", "MAX_COLLECT_SECONDS"):
+        monkeypatch.setattr(f"syndicated.service.core.group_commit.{name}", 1e9)
+    monkeypatch.setattr("syndicated.service.core.group_commit.MAX_BATCH_REQUESTS", 3)
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        decide = harness.service.decisions.decide
+        await asyncio.gather(*(decide("b", ASK) for _ in range(6)))
+        await asyncio.gather(*(decide("b", ASK) for _ in range(5)), harness.service.admin.bandit("b"))
+
+    play_core(test)
+
+
 def test_a_bandit_may_change_while_a_request_waits(play_core: PlayCore) -> None:
     """Arms are read when a request comes, and it is decided in its turn."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from psycopg.pq import TransactionStatus
-from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, exported, refused, run
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, refused, run
 
 from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
@@ -94,6 +94,29 @@ def test_a_service_that_fails_within_a_batch_leaves_the_journal_to_others(databa
             await service.read(lambda batch: None)
         await other.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
         await asyncio.gather(service.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_a_reward_that_waits_for_its_decision_until_the_window_has_passed_is_late(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that it waited for may have closed the window, without an event if there was nothing to learn."""
+    clock, hold = Clock(), Postgres.hold
+
+    def wait(self: Postgres, refs: Any) -> Any:
+        clock.now += 11.0
+        return hold(self, refs)
+
+    async def test(address: str) -> None:
+        service = Service(open_store(address), clock=clock)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR, window=10.0, aggregate="sum")))
+        id_ = (await service.decisions.decide("b", ASK)).decision_id
+        monkeypatch.setattr(Postgres, "hold", wait)
+        reply = await service.decisions.reward("b", RewardRequest(decision_id=id_, reward=1.0))
+        assert reply.outcome == "late"
+        await service.stop()
 
     run(test(database()))
 

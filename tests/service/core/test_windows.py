@@ -1,7 +1,8 @@
 """Reward windows: late rewards, default rewards, several rewards, and closing them page by page."""
 
+import sqlite3
 import time
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -319,7 +320,108 @@ def test_a_window_that_collected_something_closes_after_others_that_had_nothing(
             await harness.restart()
         await harness.pass_time(11.0)
         assert harness.service.state.bandit("b").history.total == 2.0
+        await harness.pass_time(2.0)
         assert list(harness.service.windows.due()) == []
+
+    play_core(test)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("rewarded", [0, 1])
+def test_what_is_collected_in_a_longer_window_is_learned_or_late(
+    play_core: PlayCore, rewarded: int, restart: bool
+) -> None:
+    """The window of the other decision has closed without an event, before or after that of the rewarded one."""
+
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, aggregate="sum")
+        ids = [(await harness.decide()).decision_id for _ in range(2)]
+        assert await harness.reward(ids[rewarded], 1.0) == "collected"
+        await harness.pass_time(11.0)
+        await harness.service.admin.update("", "b", {"window": 100.0})
+        if restart:
+            await harness.restart()
+        assert await harness.reward(ids[1 - rewarded], 2.0) == ("late" if rewarded else "collected")
+        await harness.pass_time(100.0)
+        assert harness.service.state.bandit("b").history.total == (1.0 if rewarded else 3.0)
+
+    play_core(test)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_decision_that_is_activated_in_a_longer_window_gets_its_default_reward_or_is_late(
+    play_core: PlayCore, others: int
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, default_reward=0.5)
+        first = await harness.decide(deferred=True)
+        for _ in range(others):
+            await harness.decide()
+        await harness.pass_time(11.0)
+        assert harness.learned == others
+        await harness.service.admin.update("", "b", {"window": 100.0})
+        with refused(409, "late") if others else nullcontext():
+            await harness.service.decisions.activate("b", first.decision_id)
+        await harness.pass_time(100.0)
+        assert harness.learned == 1
+
+    play_core(test)
+
+
+def test_a_decision_that_is_damaged_keeps_no_other_window_open(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.windows.PAGE_DECISIONS", 3)
+
+    async def test(harness: Harness) -> None:
+        await harness.wait_for_rewards(8)
+        with closing(sqlite3.connect(harness.file)) as db:
+            change = "UPDATE log SET body = ? WHERE seq = (SELECT min(seq) FROM log WHERE kind = 'decide') + 1"
+            ((body,),) = db.execute(
+                "SELECT body FROM log WHERE kind = 'decide' ORDER BY seq LIMIT 1 OFFSET 1"
+            ).fetchall()
+            for damaged in (body[:9], body):
+                db.execute(change, [damaged])
+                db.commit()
+                for _ in range(3):
+                    await harness.pass_time(11.0)
+                assert harness.learned == 7
+
+    play_core(test)
+
+
+def test_decisions_whose_windows_have_passed_are_not_read_again(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, default_reward=0.5)
+        for _ in range(5):
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+        await harness.pass_time(11.0)
+        store, read = harness.service.group_commit.store, 0
+        decisions = store.decisions
+
+        def count(*args: Any) -> Any:
+            nonlocal read
+            found = decisions(*args)
+            read += sum(map(len, found.values()))
+            return found
+
+        store.decisions = count  # type: ignore[method-assign,assignment]
+        await harness.decide()
+        await harness.pass_time(2.0)
+        await harness.pass_time(11.0)
+        assert (harness.learned, read) == (6, 2)
+
+    play_core(test)
+
+
+def test_windows_close_also_after_the_clock_was_set_back(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=10.0, default_reward=0.5)
+        await harness.pass_time(2.0)
+        harness.clock.now -= 3600.0
+        await harness.decide()
+        await harness.pass_time(11.0)
+        assert harness.learned == 1
 
     play_core(test)
 
