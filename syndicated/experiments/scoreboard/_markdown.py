@@ -26,6 +26,7 @@ from syndicated.experiments.scoreboard._worlds import (
     BEST_FIXED,
     BOARD,
     BOLDNESS_2,
+    FORESEEN_FIXED,
     OUR_TUNER,
     RIVAL_TUNER,
     candidates,
@@ -56,9 +57,11 @@ READING = f"""\
   settle nothing. The intervals are not corrected for their number: of twenty comparisons between equals, about one
   comes out as settled.
 - **{BEST_FIXED}** is the fixed value in natural units with the least mean over these same repeats. Nobody knows it in
-  advance, and the best of many looks a little better than it is.
-- **{OUR_TUNER}** is `Agent(policy)`: for LinUCB and LinTS the one boldness that the policy advises, for the others
-  Consensus on the policy's own space. It plays with the policy's defaults, which include an intercept, and so do
+  advance, and the best of many looks better than it is: where several values are equally good, it is the luckiest.
+  **{FORESEEN_FIXED}** plays in every repeat the value that was best on all others: what one would earn who had played
+  this kind of world before.
+- **{OUR_TUNER}** is `Agent(policy)`: for LinUCB, LinTS and SGDTS the one point that the policy advises, for UCBGLM
+  Consensus on its own space. It plays with the policy's defaults, which include an intercept, and so do
   Consensus and the fixed values. The paper's tuners have the paper's candidates, and in the worlds that are played as
   in the paper also the paper's setting of the policy; {BASE_WITH_INTERCEPT} is {BASE_TUNER} there with the intercept.
 - {RIVAL_TUNER}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
@@ -121,7 +124,7 @@ def _board(worlds: Sequence[World]) -> str:
 
 def _equals(worlds: Sequence[World]) -> str:
     """How we compare with what is like us: fixed values in the same units, and the paper's tuner with an intercept."""
-    bases = (BEST_FIXED, BOLDNESS_2, "Consensus", RIVAL_TUNER)
+    bases = (BEST_FIXED, FORESEEN_FIXED, BOLDNESS_2, "Consensus", RIVAL_TUNER)
     head = ["world", *(f"to {base}" for base in bases), f"to {BASE_TUNER}, all with intercept"]
     rows = [
         [w.experiment.title, *(_share(w.ratio(OUR_TUNER, base)) for base in (*bases, _with_intercept(w)))]

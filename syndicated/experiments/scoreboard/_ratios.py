@@ -26,6 +26,7 @@ from syndicated.experiments.scoreboard._worlds import (
     BASE_TUNER,
     BEST_FIXED,
     BOLDNESS_2,
+    FORESEEN_FIXED,
     OUR_TUNER,
     RIVAL_TUNER,
     candidates,
@@ -64,7 +65,7 @@ def marked(ratio: Ratio | None) -> str:
 class World:
     """A world of the board: the final regret of every repeat, by tuner; `best` is the candidate behind Best fixed.
 
-    `fixed` has the mean regret of every candidate.
+    `fixed` has the mean regret of every candidate, `foreseen` in every repeat that of the one best on all others.
     """
 
     experiment: Experiment
@@ -73,6 +74,12 @@ class World:
     best: str
     seconds: float
     fixed: Mapping[str, float] = field(default_factory=dict)
+    foreseen: Array | None = None
+
+    @property
+    def compared(self) -> Mapping[str, Array]:
+        """The regrets of all that a tuner may be compared with."""
+        return self.regrets if self.foreseen is None else {**self.regrets, FORESEEN_FIXED: self.foreseen}
 
     def ratio(self, tuner: str, base: str = BASE_TUNER) -> Ratio | None:
         """The tuner's mean regret divided by the other's; None if one of them did not play, or if they are the same."""
@@ -116,7 +123,17 @@ def gather(group: str, run: Run) -> World:
     best = min(fixed, key=lambda label: float(regrets[label].mean()), default="")
     shown = {label: values for label, values in regrets.items() if label not in fixed or label == BOLDNESS_2}
     means = {label: float(regrets[label].mean()) for label in fixed}
-    return World(run.experiment, group, shown | ({BEST_FIXED: regrets[best]} if best else {}), best, seconds, means)
+    if not fixed:
+        return World(run.experiment, group, shown, best, seconds)
+    foreseen = _foreseen(np.stack([regrets[label] for label in fixed]))
+    return World(run.experiment, group, shown | {BEST_FIXED: regrets[best]}, best, seconds, means, foreseen)
+
+
+def _foreseen(regrets: Array) -> Array:
+    """The regret of every repeat with the candidate that has the least mean on all others. (candidates, repeats)"""
+    of_others = regrets.sum(axis=1, keepdims=True) - regrets
+    own: Array = regrets[of_others.argmin(axis=0), np.arange(regrets.shape[1])]
+    return own
 
 
 def _final_regrets(run: Run) -> dict[str, Array]:
@@ -179,7 +196,7 @@ def overall(worlds: Sequence[World], tuner: str, base: str = BASE_TUNER) -> Rati
 
 
 def _pairs(worlds: Iterable[World], tuner: str, base: str) -> list[tuple[Array, Array]]:
-    both = [world.regrets for world in worlds if tuner != base and {tuner, base} <= world.regrets.keys()]
+    both = [world.compared for world in worlds if tuner != base and {tuner, base} <= world.compared.keys()]
     return [(regrets[tuner], regrets[base]) for regrets in both]
 
 

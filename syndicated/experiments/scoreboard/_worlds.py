@@ -19,6 +19,7 @@ from syndicated.spec import Spec, build, spec_of
 BOARD_SEED = 1001
 BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
 OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Default", "Syndicated", "OP", "Best fixed"
+FORESEEN_FIXED = "Best fixed on other repeats"
 BASE_WITH_INTERCEPT, BOLDNESS_2 = "Syndicated, intercept", "boldness=2"
 BOLDNESS_GRID = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0]  # the fixed values, of which the best one in hindsight is shown
 # What the default earns by its parts: itself without one of them, where it is a point of natural units.

@@ -30,7 +30,7 @@ from syndicated.experiments.scoreboard._ratios import (
     world_rows,
 )
 from syndicated.experiments.scoreboard._tuner_worlds import TUNER_GROUP, tuner_worlds
-from syndicated.experiments.scoreboard._worlds import ABLATIONS, BEST_FIXED, OUR_TUNER, labels
+from syndicated.experiments.scoreboard._worlds import ABLATIONS, BEST_FIXED, FORESEEN_FIXED, OUR_TUNER, labels
 from syndicated.policies import POLICIES
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
@@ -323,6 +323,15 @@ def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Pat
         {"Syndicated": sums["Syndicated"], "OP": sums["OP"], **two, BEST_FIXED: min(fixed.values())}
     )
     assert world.seconds == sum(curve["seconds"] for curve in run.curves)
+    each = {
+        label: [c["regret"][-1] for t, c in zip(run.tasks, run.curves, strict=True) if t.tuner_name == label]
+        for label in fixed
+    }
+    assert world.foreseen is not None
+    for k, own in enumerate(world.foreseen):
+        others = {label: sum(values) - values[k] for label, values in each.items()}
+        assert own == each[min(others, key=lambda label: others[label])][k]
+    assert world.ratio("OP", FORESEEN_FIXED).value == pytest.approx(sums["OP"] / world.foreseen.sum())  # type: ignore[union-attr]
 
 
 def test_the_overall_ratio_is_over_the_worlds_where_both_played() -> None:
