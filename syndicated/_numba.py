@@ -1,14 +1,16 @@
 """How a kernel is compiled: through Numba's cache, by one process at a time, announced by one line."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, TextIO, cast
 
 import numba
+import numpy as np
 from numba.core import event
 
 HOW_LONG = "some seconds for an agent, a minute or two for a service"
@@ -62,9 +64,35 @@ def dispatcher_of(function: FunctionType) -> Any:
     # A call from kernel to kernel that is not inlined costs as much as what most of them compute.
     compiler = partial(numba.njit, nogil=True, error_model="numpy", forceinline=True)
     try:
-        return compiler(cache=True)(function)
+        dispatcher: Any = compiler(cache=True)(function)
     except RuntimeError:  # neither beside the source nor in the user's cache can a file be written
         return compiler(cache=False)(function)
+    if hasattr(dispatcher, "stats"):
+        # Numba looks for changes in the function's own file only, and would go on with old code of what is inlined.
+        file = dispatcher._cache._cache_file
+        file._source_stamp = file._source_stamp, digest_of(function)
+    return dispatcher
+
+
+def digest_of(function: FunctionType) -> str:
+    """A digest of all that the machine code of a kernel is made from: the kernels that it calls, and constants."""
+    return hashlib.sha256(repr(sorted(_sources(function, {}).items())).encode()).hexdigest()
+
+
+def _sources(function: FunctionType, found: dict[str, Any]) -> dict[str, Any]:
+    """The code of a kernel and of those that it calls, and the values of the constants there, by their names."""
+    code, place = function.__code__, f"{function.__module__}.{function.__qualname__}"
+    if place in found:
+        return found
+    found[place] = code.co_code.hex(), code.co_consts, code.co_names
+    for name in code.co_names:
+        value = function.__globals__.get(name)
+        called = getattr(value, "py_func", getattr(value, "function", None))  # loaded, or a kernel that waits
+        if isinstance(called, FunctionType):
+            _sources(called, found)
+        elif value is not None and not isinstance(value, ModuleType):
+            found[f"{place} {name}"] = value.tobytes().hex() if isinstance(value, np.ndarray) else value
+    return found
 
 
 @contextmanager

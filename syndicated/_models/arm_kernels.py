@@ -38,7 +38,8 @@ SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
 VISITS = 2  # of older rows, for each reward
 LAST_OF_ALL = -1e300  # a mean that is below all others, and finite
-BOUND_SLACK = 1.0 + 1e-6  # of the largest score that an arm can have, so that rounding leaves no arm out
+BOUND_SLACK = 1.0 + 1e-6  # of the largest standard deviation that an arm can have, so that rounding leaves no arm out
+ROUNDED = 1e-12  # of scores: those that are no farther apart may be equal after rounding
 MAX_STALE = 0.25  # of a site's precision: how far off it may be before it is replaced
 
 
@@ -203,6 +204,8 @@ def find_beaten(
             m += level * known / prior[0]
         most[a] = m + boldness * unit * neglect(played, K, sums, look_again) * math.sqrt(s) * BOUND_SLACK
         lead = max(lead, m)
+    # Scores also have the origin in them: of a large one, rounding makes many equal, of which the first is best.
+    lead -= ROUNDED * (abs(sums[ORIGIN]) + abs(sums[MOVING]) + abs(lead) + unit)
     for a in range(K):
         out[a] = most[a] < lead
 

@@ -200,6 +200,8 @@ class ArmModels(Learner):
         if self.count:
             self.sums[TOTAL] *= other.count / self.count
             self.sums[ROWS], self.columns[:] = other.count, other.columns
+            played = np.flatnonzero(self.plays)
+            self.plays[played] = other.plays[played]  # else all arms would look neglected beside the count of rows
 
     def _check_level(self) -> None:
         """Start again with a level that is followed, if the errors show that the level of all rewards moves."""
@@ -304,7 +306,7 @@ class ArmModels(Learner):
         size = np.where(binary & varies, 1.0, np.sqrt(np.where(varies, variance, mean**2)))
         weight = np.divide(1.0, size, where=size > 0, out=np.zeros_like(size))
         spread = float(np.sum(variance * weight**2, where=varies))
-        return np.where(binary, 0.0, mean), weight, int(varies.sum()), spread or 1.0
+        return np.where(binary & varies, 0.0, mean), weight, int(varies.sum()), spread or 1.0
 
     def _drifted(self, center: Array, weight: Array, slope_variance: float) -> bool:
         ratios = np.append(weight / np.where(self.weight > 0, self.weight, 1.0), slope_variance / self.slope_variance)

@@ -13,9 +13,11 @@ import pytest
 LOWER = """
 from syndicated._compiled import compiled
 
+TWO = 2.0
+
 @compiled("f8(f8)")
 def double(x):
-    return 2.0 * x
+    return TWO * x
 
 @compiled("f8(f8)")
 def unused(x):
@@ -116,6 +118,18 @@ def test_a_second_process_compiles_nothing_and_says_nothing(folder: Path, tmp_pa
     found, said = _end(_start(CALL, folder, NUMBA_CACHE_DIR=cache))
     assert (found["values"], found["loaded"]) == ([6.0, 8.0], ["quadruple"])  # the other one is inside it
     assert (found["hits"], found["misses"], said) == (1, 0, "")
+
+
+@pytest.mark.parametrize(("before", "after"), [("TWO = 2.0", "TWO = 3.0"), ("TWO * x", "TWO * x + x")])
+def test_a_kernel_is_compiled_anew_if_one_that_is_inlined_changes(
+    before: str, after: str, folder: Path, tmp_path: Path
+) -> None:
+    """As with an upgrade of the package: the file of the other one stays as it is."""
+    cache = str(tmp_path / "cache")
+    _end(_start(CALL, folder, NUMBA_CACHE_DIR=cache))
+    (folder / "lower.py").write_text(LOWER.replace(before, after))
+    found, _ = _end(_start(CALL, folder, NUMBA_CACHE_DIR=cache))
+    assert found["values"] == [13.5, 18.0]
 
 
 def test_processes_that_start_together_compile_every_kernel_once(folder: Path, tmp_path: Path) -> None:

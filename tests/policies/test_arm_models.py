@@ -150,6 +150,17 @@ def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(lo
     assert beaten > 100
 
 
+@pytest.mark.parametrize("boldness", [0.0, 1e-3])
+def test_arms_whose_scores_are_equal_after_rounding_are_not_left_out(boldness: float) -> None:
+    """An explanation takes the first largest score, and must come to the same arm."""
+    rng, policy, point = np.random.default_rng(0), ArmUCB(dim=2, link="linear"), {"boldness": boldness}
+    for t in range(80):
+        policy.learn_arm(t % 6, np.round(rng.normal(size=2)), 1e15 + np.round(rng.normal()), {})
+    for X in np.round(rng.normal(size=(100, 6, 2))):
+        arms, stream = ArmRows(X, np.arange(6)), Stream(1, POLICY, 80)
+        assert policy.best(arms, [point], 80, stream) == policy.scores(arms, [point], stream).argmax(axis=1).tolist()
+
+
 def test_a_logistic_model_at_constant_cost_stays_close_to_the_exact_fit() -> None:
     X, arms, rewards = data = _data(3000, 2, 3, seed=4, clicks=True)
     model = _learned(data, logistic=True)
@@ -184,6 +195,14 @@ def test_columns_of_0_and_1_stay_as_they_are(n: int) -> None:
     model = _learned((X, arms, rewards), logistic=True)
     assert np.array_equal(_scaled(model, X)[:, 2:4], X[:, 1:3])
     assert not np.any(_scaled(model, X)[:, [1, 4]] == X[:, [0, 3]])
+
+
+def test_a_column_that_is_always_1_is_no_second_level() -> None:
+    X, arms, rewards = _data(60, 3, 4, seed=6, clicks=True)
+    wide = np.insert(X, 0, 1.0, axis=1)
+    without, model = _learned((X, arms, rewards), logistic=True), _learned((wide, arms, rewards), logistic=True)
+    for arm in (0, -1):
+        np.testing.assert_allclose(model.beliefs(_rows(wide, arm)), without.beliefs(_rows(X, arm)))
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -245,6 +264,7 @@ def test_after_the_first_fraction_linear_models_know_the_rows_that_logistic_ones
         linear.learn_arm(arm, x, reward, {})
     assert not auto.is_logistic
     assert auto.model.count == n
+    assert np.array_equal(auto.model.plays[:3], linear.model.plays[:3])  # by which neglected arms are found
     for arm in range(3):
         (means, sds), (all_means, all_sds) = (model.beliefs(_rows(X[:20], arm)) for model in (auto.model, linear.model))
         assert np.all(np.abs(means - all_means) < (0.05 if n == 120 else 2.0) * sds)
