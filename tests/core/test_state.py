@@ -16,6 +16,7 @@ from syndicated import (
     SGDTS,
     UCBGLM,
     Agent,
+    Consensus,
     Corral,
     LinTS,
     LinUCB,
@@ -300,7 +301,8 @@ def test_the_observations_of_a_logistic_model_must_be_as_many_as_it_counts() -> 
 
 @pytest.mark.parametrize("policy", [UCBGLM(dim=3), SGDTS(dim=3, tau=4)], ids=["UCBGLM", "SGDTS"])
 def test_infinite_numbers_are_those_of_an_agent_that_has_learned_nothing(policy: Policy) -> None:
-    agent, new = _play(Agent(policy)), Agent(policy)
+    tuner = Consensus(policy.space)
+    agent, new = _play(Agent(policy, tuner)), Agent(policy, tuner)
     agent.restore(new.state())
     assert agent.state() == new.state()
     _refused(agent, _changed(agent, "tuner/seen", lambda seen: np.abs(seen)), "tuner/seen of a state must")
