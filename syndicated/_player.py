@@ -6,7 +6,7 @@ keeps both in its log, and the evaluation, which plays what a log has played, us
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import count, product
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -192,8 +192,9 @@ class Player:
         arms = policy.best_many(tables, choice.params, round_, self._stream)
         if min(arms) < 0:
             self._refuse(tables[arms.index(min(arms))], policy, params)
-        rows = tables[np.arange(len(tables)), arms]
-        return [Decision(self.id, round_ + t, arm, rows[t], 1.0, params, choice) for t, arm in enumerate(arms)]
+        id_, rows = self.id, tables[np.arange(len(tables)), arms]
+        played = zip(count(round_), arms, rows)
+        return [Decision(id_, t, arm, x, 1.0, params, choice) for t, arm, x in played]
 
     def replay(self, given: Any, places: Ints, rewards: Array, round_: int, last: Choice) -> Replayed:
         """Play rounds from this one on, and learn the reward of those in which the arm is the one that was played."""
@@ -331,7 +332,7 @@ class Player:
                 self.learn(decision, reward)
             return
         self._prepared = self._point_probabilities = None
-        X = np.array([decision.x for decision in decisions])
+        X = np.concatenate([decision.x for decision in decisions]).reshape(len(decisions), -1)
         self.policies[0].learn_many(X, rewards, [decision.params for decision in decisions])
 
     def retire(self, id_: ArmId) -> None:

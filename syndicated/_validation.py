@@ -1,6 +1,7 @@
 """Checks of arguments. Public functions call them first; the code that they call trusts what it is given."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,17 @@ def check_number(what: str, value: object, low: float = -math.inf, high: float =
         bounds = bounds if high == math.inf else f"between {low:g} and {high:g}"
         raise InputError(f"{what} must be {bounds}; got {number}")
     return number
+
+
+def check_each(what: str, values: Sequence[object], low: float, high: float) -> Array:
+    """`check_number` of each of the values."""
+    try:
+        numbers = np.array([float(value) for value in values])  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.full(len(values), np.nan)
+    if ((low <= numbers) & (numbers <= high)).all():
+        return numbers
+    return np.array([check_number(what, value, low, high) for value in values])
 
 
 def check_count(what: str, value: object, low: int = 1) -> int:

@@ -21,7 +21,7 @@ from syndicated._decision_history import DecisionHistory, draw_series
 from syndicated._html import html_table
 from syndicated._learner import Parameters
 from syndicated._player import Player
-from syndicated._validation import check_count, check_features, check_number, shorten
+from syndicated._validation import check_count, check_each, check_features, check_number, shorten
 from syndicated.arm_sets import ArmSet
 from syndicated.errors import InputError
 from syndicated.features import Encoder
@@ -261,11 +261,11 @@ class Agent(Parameters):
         given = self._read(context, arms)
         if k is not None:
             slate = self.player.decide_slate(given, self.round, self.choice, check_count("k", k))
-            for decision in slate:
-                self._record(decision)
+            self._record(slate)
             return slate
         decision = self.player.decide(given, self.round, self.choice)
-        self._record(decision)
+        self._open.add(self.round)
+        self.advance(decision.choice)
         return decision
 
     def decide_many(self, contexts: Any, arms: Any = None) -> list[Decision]:
@@ -283,8 +283,7 @@ class Agent(Parameters):
         """
         read = self._read_many(contexts, arms)
         decisions = self.player.decide_many(read, self.round, self.choice)
-        for decision in decisions:
-            self._record(decision)
+        self._record(decisions)
         return decisions
 
     def replay(self, contexts: Any, places: npt.ArrayLike, rewards: npt.ArrayLike, arms: Any = None) -> Ints:
@@ -312,9 +311,7 @@ class Agent(Parameters):
         sizes = np.full(n, read.shape[1]) if isinstance(read, np.ndarray) else np.array([len(arms) for arms in read])
         for row in np.flatnonzero((logged < 0) | (logged >= sizes)):
             raise InputError(f"a place must be that of one of its round's {sizes[row]} arms; got {logged[row]}")
-        low, high = self.policy.rewards
-        for reward in earned[~((low <= earned) & (earned <= high))].tolist():
-            check_number("a reward of this policy", reward, low, high)
+        check_each("a reward of this policy", earned.tolist(), *self.policy.rewards)
         if isinstance(read, np.ndarray):
             check_features(read.reshape(-1, read.shape[-1]))
         elif self._reader is None:
@@ -348,10 +345,11 @@ class Agent(Parameters):
             return context if arms is None else arms
         raise InputError("a context needs an agent for arms with ids; this one takes rows")
 
-    def _record(self, decision: Decision) -> None:
-        self._open.add(self.round)
-        self.choice = decision.choice or self.choice
-        self.round += 1
+    def _record(self, decisions: Sequence[Decision]) -> None:
+        end = self.round + len(decisions)
+        self._open.update(range(self.round, end))
+        self.choice = next((decision.choice for decision in reversed(decisions) if decision.choice), self.choice)
+        self.round = end
 
     @property
     def _takes_rows(self) -> bool:
@@ -382,17 +380,16 @@ class Agent(Parameters):
 
     def learn_many(self, decisions: Sequence[Decision], rewards: Iterable[float]) -> None:
         """`learn` the rewards of these decisions one after the other; all or none."""
-        limits, values, rounds = self.policy.rewards, list(rewards), set[int]()
+        values = list(rewards)
         if len(values) != len(decisions):
             raise InputError(f"there must be a reward for each of {len(decisions)} decisions; got {len(values)}")
-        for decision in decisions:
-            self._check_waits(decision, rounds)
-            rounds.add(decision.round)
-        checked = [check_number("a reward of this policy", reward, *limits) for reward in values]
-        self.player.learn_many(decisions, np.array(checked))
+        rounds = self._rounds_of(decisions)
+        checked = check_each("a reward of this policy", values, *self.policy.rewards)
+        self.player.learn_many(decisions, checked)
         self._open -= rounds
-        for decision, reward in zip(decisions, checked, strict=True):
-            self._history.add(decision, reward, self.tuner)
+        add, tuner = self._history.add, self.tuner
+        for decision, reward in zip(decisions, checked.tolist(), strict=True):
+            add(decision, reward, tuner)
 
     def plot(self) -> "Figure":
         """A figure of what was learned since the agent was made or restored, over rounds.
@@ -402,6 +399,17 @@ class Agent(Parameters):
         `replay` are not in it.
         """
         return draw_series(self._history.series(self.tuner, self.policy.exploring))
+
+    def _rounds_of(self, decisions: Sequence[Decision]) -> set[int]:
+        """The rounds of decisions that all wait for their reward."""
+        agent = self.player.id
+        rounds = {each.round for each in decisions if isinstance(each, Decision) and each.agent == agent}
+        if len(rounds) < len(decisions) or not rounds <= self._open:
+            given = set[int]()
+            for decision in decisions:  # one of them is refused
+                self._check_waits(decision, given)
+                given.add(decision.round)
+        return rounds
 
     def _check_waits(self, decision: Decision, given: Container[int] = ()) -> None:
         """Refuse what is no decision of this agent, and one whose round had its reward or is given twice."""

@@ -61,6 +61,7 @@ Scoring = tuple[Array, Array, Array, Array, Array, Array, Array]
 SCORING = "Tuple((f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[:,::1], f8[::1]))"
 NEW_ROUNDS = 200  # rounds whose rows tell how many are new
 KNOWN_ROWS = 20  # rows that are taken to have come back before there was any
+ROWS_TOGETHER = 512  # of small tables, which are scored like one: about what stays in the cache
 USUAL_SIZES = 7.0  # times the median error that are usual: 4.7 standard deviations of a normal one
 
 
@@ -196,30 +197,45 @@ def own_scores(out: Array, X: Array, scoring: Scoring, alphas: Array) -> None:
             out[n, a] = mean + alphas[n] * width
 
 
-@compiled(f"b1(i8[::1], f8[:,::1], {SCORING}, f8[::1], f8)")
-def ucb_best(out: Ints, X: Array, scoring: Scoring, boldness: Array, noise: float) -> bool:
-    """`best` of the optimistic scores of every boldness, in multiples of the noise, under the first of the inverses.
-
-    Gives whether several arms are best, which is for a draw to settle.
-    """
+@compiled(f"void(f8[:,::1], f8[:,::1], {SCORING}, f8[::1], f8)")
+def score(scores: Array, X: Array, scoring: Scoring, boldness: Array, noise: float) -> None:
+    """The optimistic scores of every boldness, in multiples of the noise, under the first of the inverses."""
     centre, unit, inverses, thetas, sums, _, _ = scoring
-    scores, alphas = np.empty((len(boldness), len(X))), np.empty(len(boldness))
+    alphas = np.empty(len(boldness))
     for n in range(len(boldness)):
         alphas[n] = boldness[n] * noise
     if sums[OWN] > 0.0:
         own_scores(scores, X, scoring, alphas)
     else:
         ucb_scores(scores, X, centre, unit, inverses, thetas, np.zeros(len(boldness), dtype=np.int64), alphas)
+
+
+@compiled(f"b1(i8[::1], f8[:,::1], {SCORING}, f8[::1], f8)")
+def ucb_best(out: Ints, X: Array, scoring: Scoring, boldness: Array, noise: float) -> bool:
+    """`best` of the optimistic scores of every boldness.
+
+    Gives whether several arms are best, which is for a draw to settle.
+    """
+    scores = np.empty((len(boldness), len(X)))
+    score(scores, X, scoring, boldness, noise)
     best(out, scores, X)
     return break_ties(scores, np.empty(0))
 
 
-@compiled(f"void(i8[:,::1], f8[:,:,::1], {SCORING}, f8[::1], f8)")
+@compiled(f"void(i8[::1], f8[:,:,::1], {SCORING}, f8[::1], f8)")
 def ucb_best_many(out: Ints, tables: Array, scoring: Scoring, boldness: Array, noise: float) -> None:
-    """`ucb_best` of each of many tables; `TIED` where several arms are best."""
-    for t in range(len(tables)):
-        if ucb_best(out[t], tables[t], scoring, boldness, noise):
-            out[t] = TIED
+    """`ucb_best` of one boldness for each of many tables; `TIED` where several arms are best."""
+    K, dim = tables.shape[1], tables.shape[2]
+    together, no_draws = max(1, ROWS_TOGETHER // K), np.empty(0)
+    for start in range(0, len(tables), together):
+        some = tables[start : start + together]
+        scores = np.empty((len(some), K))
+        score(scores.reshape((1, -1)), some.reshape((-1, dim)), scoring, boldness, noise)
+        for t in range(len(some)):
+            own, arm = scores[t : t + 1], out[start + t : start + t + 1]
+            best(arm, own, some[t])
+            if break_ties(own, no_draws):
+                arm[0] = TIED
 
 
 @compiled("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8, f8, b1)")

@@ -300,11 +300,11 @@ class ScaledRidge(Learner):
         tied = ucb_best(played, X, self._scoring, boldness, self.estimate({})[1])
         return None if tied else played.tolist()
 
-    def best_many(self, tables: Array, boldness: Array) -> list[list[int] | None]:
-        """`best` of each of many tables."""
-        played = np.empty((len(tables), len(boldness)), dtype=np.int64)
+    def best_many(self, tables: Array, boldness: Array) -> list[int]:
+        """`best` of one boldness for each of many tables; `TIED` where several arms are equally good."""
+        played = np.empty(len(tables), dtype=np.int64)
         ucb_best_many(played, tables, self._scoring, boldness, self.estimate({})[1])
-        return [None if arms[0] == TIED else arms for arms in played.tolist()]
+        return played.tolist()
 
     def _estimated_solutions(self, count: int) -> Solutions:
         """The solution of the estimated prior, for so many points."""

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._models.scaled_kernels import TIED
 from syndicated._models.scaled_ridge import TRIALS, ScaledRidge
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._arm_set import optimistic_arm
@@ -53,10 +54,10 @@ class LinUCB(RidgePolicy):
         if boldness is None or not isinstance(self.model, ScaledRidge):
             return super().best_many(tables, point, t, rng)
         found = self.model.best_many(tables, boldness)
-        for n in range(len(tables)):
-            if t + n in TRIAL_ROUNDS:
-                found[n] = None
-        return [(arms or self.best(tables[n], (point,), t + n, rng(t + n)))[0] for n, arms in enumerate(found)]
+        for n, arm in enumerate(found):
+            if arm == TIED or t + n in TRIAL_ROUNDS:
+                found[n] = self.best(tables[n], (point,), t + n, rng(t + n))[0]
+        return found
 
     def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
         found, alphas = self._lookup([self.theory(t, point) for point in points])
