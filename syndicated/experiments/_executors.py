@@ -12,16 +12,18 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from syndicated._extras import extra
 from syndicated.errors import InputError, TaskError
-from syndicated.experiments._experiment import Task
+from syndicated.experiments._experiment import Task, world_key
 from syndicated.experiments._run import AnyTask, Curve, Executor, ExecutorOf, Outcome, run_task
 
 SCHEDULER_TIMEOUT = 10  # seconds
+MIN_TURNS = 8  # of each process: a turn is a task, or a few that meet the same rounds
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 # Dask's own cluster gives a lost worker up for good after 15 s, while its nanny still starts it anew: on a busy machine
@@ -30,17 +32,25 @@ KEEP_LOST_WORKERS = {"distributed.deploy.lost-worker-timeout": "365 days"}
 
 
 def processes(jobs: int) -> Executor:
-    """An executor of `jobs` processes on this machine; one is this process itself."""
-    return processes_for(run_task, jobs)
+    """An executor of `jobs` processes on this machine; one is this process itself.
+
+    Tasks that meet the same rounds go to the same process, which computes those once.
+    """
+    return processes_for(run_task, jobs, world_key)
 
 
-def processes_for(work: Callable[[AnyTask], Outcome], jobs: int) -> ExecutorOf[AnyTask, Outcome]:
-    """An executor of `jobs` processes on this machine for any kind of task."""
-    return partial(_on_processes, work=work, jobs=jobs)
+def processes_for(
+    work: Callable[[AnyTask], Outcome], jobs: int, world: Callable[[AnyTask], object] | None = None
+) -> ExecutorOf[AnyTask, Outcome]:
+    """An executor of `jobs` processes on this machine for any kind of task; neighbours of one `world` stay together."""
+    return partial(_on_processes, work=work, jobs=jobs, world=world)
 
 
 def _on_processes(
-    tasks: Sequence[AnyTask], work: Callable[[AnyTask], Outcome], jobs: int
+    tasks: Sequence[AnyTask],
+    work: Callable[[AnyTask], Outcome],
+    jobs: int,
+    world: Callable[[AnyTask], object] | None,
 ) -> Generator[tuple[AnyTask, Outcome], None, None]:
     if jobs == 1:  # a process of its own would only have to import everything again
         yield from ((task, work(task)) for task in tasks)
@@ -48,13 +58,27 @@ def _on_processes(
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_start_worker)
     try:
         with _one_blas_thread():
-            futures = {pool.submit(work, task): task for task in tasks}
+            futures = {pool.submit(_work_on, group, work): group for group in _groups(tasks, world, jobs)}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield from zip(futures[future], future.result(), strict=True)
     except BrokenProcessPool:
         raise TaskError("a worker process was killed") from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _groups(
+    tasks: Sequence[AnyTask], world: Callable[[AnyTask], object] | None, jobs: int
+) -> Iterator[Sequence[AnyTask]]:
+    """Neighbours of one world together, as far as there is enough left for every process to have many turns."""
+    size = max(1, len(tasks) // (MIN_TURNS * jobs))
+    for _, alike in groupby(tasks, world):
+        group = list(alike)
+        yield from (group[start : start + size] for start in range(0, len(group), size))
+
+
+def _work_on(tasks: Sequence[AnyTask], work: Callable[[AnyTask], Outcome]) -> list[Outcome]:
+    return [work(task) for task in tasks]
 
 
 @contextmanager

@@ -109,6 +109,11 @@ class Task:
         return f"{self.experiment}, tuner {self.tuner_name}, repeat {self.repeat} (seed {self.seed})"
 
 
+def world_key(task: Task) -> str:
+    """Equal for tasks that meet the same rounds."""
+    return json.dumps([task.environment, task.seed, task.horizon])
+
+
 def source_files(task: Task) -> set[Path]:
     """Where the world's, the policy's and the tuner's own code is; a class of a notebook has no file."""
     modules = [sys.modules[find(registry, name).__module__] for registry, name in _parts(task)]

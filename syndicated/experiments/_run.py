@@ -1,7 +1,8 @@
 """Run experiments: the simulation of one task, and the runner of many.
 
-The runner can be interrupted at any time. Every finished task is a file of its own, written whole or not at all, and a
-task that has a file is not run again. A failed task ends the run; its error is never swallowed.
+The runner can be interrupted at any time. Every task that an executor has given back is a file of its own, written
+whole or not at all, and a task that has a file is not run again. A failed task ends the run; its error is never
+swallowed.
 """
 
 import json
@@ -20,7 +21,7 @@ from syndicated._series import evenly_spaced
 from syndicated.agent import Agent
 from syndicated.environments import Environment, Round
 from syndicated.errors import TaskError
-from syndicated.experiments._experiment import Experiment, Task, source_files
+from syndicated.experiments._experiment import Experiment, Task, source_files, world_key
 from syndicated.experiments._watch import Watch
 from syndicated.streams import LOST, Stream
 from syndicated.types import Array, Decision
@@ -28,7 +29,7 @@ from syndicated.types import Array, Decision
 log = logging.getLogger("syndicated")
 
 MAX_CURVE_ROUNDS = 200  # rounds of a curve that are kept
-MAX_KEPT_FEATURES = 2 * 10**7  # of a world whose rounds are kept: 160 MB
+MAX_KEPT_NUMBERS = 3 * 10**7  # of a world whose rounds are kept: 240 MB
 _kept_rounds: dict[str, list[Round]] = {}
 
 
@@ -114,12 +115,13 @@ def _play(
 
 def _rounds(task: Task) -> Iterable[Round]:
     """The rounds of a task's world, which are kept, if they are not too many: the next task often has the same."""
-    key = json.dumps([task.environment, task.seed, task.horizon])
+    key = world_key(task)
     if key not in _kept_rounds:
         _kept_rounds.clear()
         world = task.world()
         rounds = world.rounds(task.seed, task.horizon)
-        if max(world.arms, 1) * world.dim * task.horizon > MAX_KEPT_FEATURES:
+        of_an_arm = 2 + (world.dim if world.catalogue() is None else 1)  # what it pays, and its features or its number
+        if max(world.arms, 1) * of_an_arm * task.horizon > MAX_KEPT_NUMBERS:
             return rounds
         _kept_rounds[key] = list(rounds)
     return _kept_rounds[key]

@@ -15,7 +15,8 @@ from syndicated import Agent, LinUCB, Space, TaskError, TwoLayer
 from syndicated.environments import Linear
 from syndicated.experiments import Task, collect, processes
 from syndicated.experiments import _run as runner
-from syndicated.experiments._executors import processes_for
+from syndicated.experiments._executors import _groups, processes_for
+from syndicated.experiments._experiment import world_key
 from syndicated.streams import LOST, Stream
 
 # A program that ends itself with kill -9 once three tasks are done.
@@ -219,7 +220,15 @@ def test_tasks_of_one_world_share_its_rounds_and_give_what_each_gives_alone(monk
     tasks = [*SMALL.tasks(), *replace(SMALL, horizon=SMALL.horizon // 2).tasks()]
     together = timeless([runner.run_task(task) for task in tasks])
     assert runner._rounds(tasks[-1]) is runner._rounds(tasks[-1])
-    monkeypatch.setattr(runner, "MAX_KEPT_FEATURES", 0)
+    monkeypatch.setattr(runner, "MAX_KEPT_NUMBERS", 0)
     runner._kept_rounds.clear()
     assert timeless([runner.run_task(task) for task in tasks]) == together
     assert not runner._kept_rounds
+
+
+def test_tasks_of_one_world_go_to_one_process_unless_they_are_few() -> None:
+    few, many = SMALL.tasks(), replace(SMALL, repeats=32).tasks()
+    assert list(_groups(few, world_key, jobs=2)) == [[task] for task in few]
+    groups = list(_groups(many, world_key, jobs=2))
+    assert [task for group in groups for task in group] == many
+    assert [{task.seed for task in group} for group in groups] == [{SMALL.seed + n} for n in range(32)]
