@@ -1,7 +1,7 @@
 """The player: copies of a policy and a tuner, joined. It proposes decisions and learns rewards, and keeps no count.
 
 An `Agent` is a player that counts its rounds and knows which decisions still wait for a reward. The service, which
-keeps both in its log, and the evaluation, which plays what a log has played, use the player itself.
+keeps both in its log, the evaluation, which plays what a log has played, and experiments use the player itself.
 """
 
 import math
