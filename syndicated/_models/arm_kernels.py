@@ -20,7 +20,7 @@ from syndicated._argmax import best
 from syndicated._compiled import compiled
 from syndicated._models.logistic import logistic_gain, sigmoid
 from syndicated._models.scaled_kernels import LEVEL_MEMORY, MAX_GAIN, MAX_SIZES, NO_LIMIT, largest_usual
-from syndicated.streams import Word, fill_uniforms
+from syndicated.streams import Word, fill_normals, fill_uniforms
 from syndicated.types import Array, Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -210,9 +210,10 @@ def find_beaten(
         out[a] = most[a] < lead
 
 
-@compiled(f"i8(f8[:,::1], f8[:,::1], i8[::1], f8[::1], f8[::1], b1[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"i8(f8[:,::1], f8[::1], f8[:,::1], i8[::1], f8[::1], f8[::1], b1[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF})")
 def ucb_scores_of_arms(
     out: Array,
+    means: Array,
     X: Array,
     numbers: Ints,
     boldness: Array,
@@ -231,12 +232,12 @@ def ucb_scores_of_arms(
     common_covariance: Array,
     common_prior: Array,
 ) -> int:
-    """m + c s for every point and arm; gives how many arms were never played.
+    """m + c s for every point and arm, and m; gives how many arms were never played.
 
     Numbers from 0 to 1 in `ties` put arms that were never played in an order.
     """
     K = len(numbers)
-    means, sds, unknown = np.empty(K), np.empty(K), 0
+    sds, unknown = np.empty(K), 0
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     beliefs(means, sds, X, numbers, left_out, is_logistic, *model)
     for a in range(K):
@@ -250,13 +251,14 @@ def ucb_scores_of_arms(
     return unknown
 
 
-@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})")
 def best_of_arms(
     out: Ints,
     X: Array,
     numbers: Ints,
     boldness: Array,
     look_again: float,
+    wide: float,
     is_logistic: bool,
     seed: Word,
     purpose: Word,
@@ -273,17 +275,29 @@ def best_of_arms(
     common_covariance: Array,
     common_prior: Array,
 ) -> None:
-    """The arm with the largest score for every point, with uniforms for ties if several arms were never played."""
+    """The arm with the largest score for every point, with uniforms for ties if several arms were never played.
+
+    If arms are known, the bonus of each becomes wider or narrower by `wide` times a normal draw of its own.
+    """
+    K = len(numbers)
     arms, belief = (center, weight, own, covariances, plays, sums, prior), (common, common_covariance, common_prior)
-    scores = np.empty((len(boldness), len(numbers)))
-    beaten = np.zeros(len(numbers), dtype=np.bool_)
-    if len(common) == 0:
+    scores, means, beaten = np.empty((len(boldness), K)), np.empty(K), np.zeros(K, dtype=np.bool_)
+    if len(common) == 0 and wide == 0.0:
         find_beaten(beaten, X, numbers, boldness.max(), look_again, is_logistic, *arms)
     given = (beaten, look_again, is_logistic, *arms, *belief)
-    if ucb_scores_of_arms(scores, X, numbers, boldness, np.empty(0), *given) > 1:
-        ties = np.empty(len(numbers))
+    unknown = ucb_scores_of_arms(scores, means, X, numbers, boldness, np.empty(0), *given)
+    if unknown > 1:
+        ties = np.empty(K)
         fill_uniforms(ties, seed, purpose, round_, block)
-        ucb_scores_of_arms(scores, X, numbers, boldness, ties, *given)
+        block += np.uint64((K + 3) // 4)
+        ucb_scores_of_arms(scores, means, X, numbers, boldness, ties, *given)
+    if wide > 0.0 and unknown < K:
+        draws, in_order = np.empty(K), np.argsort(numbers, kind="mergesort")
+        fill_normals(draws, seed, purpose, round_, block)
+        for n in range(len(boldness)):
+            for place in range(K):
+                a = in_order[place]
+                scores[n, a] = means[a] + (scores[n, a] - means[a]) * (1.0 + wide * draws[place])
     best(out, scores, np.empty((0, 0)))
 
 

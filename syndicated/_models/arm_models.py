@@ -152,14 +152,17 @@ class ArmModels(Learner):
 
         If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
         """
-        out = np.empty((len(boldness), len(arms)))
+        out, means = np.empty((len(boldness), len(arms))), np.empty(len(arms))
         given = arms.x, arms.numbers, boldness, ties, NONE, self._look_again(guarded), self.logistic
-        return out, ucb_scores_of_arms(out, *given, *self._scale_for(arms), *self._model)
+        return out, ucb_scores_of_arms(out, means, *given, *self._scale_for(arms), *self._model)
 
-    def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool) -> list[int]:
-        """The arm with the largest of `ucb_scores` for every boldness. Arms never played are in a random order."""
+    def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool, wide: float = 0.0) -> list[int]:
+        """The arm with the largest of `ucb_scores` for every boldness. Arms never played are in a random order.
+
+        Of known arms the bonus is a draw: itself, and `wide` times a normal one of it.
+        """
         played = np.empty(len(boldness), dtype=np.int64)
-        asked = boldness, self._look_again(guarded), self.logistic, *rng.skip(len(arms))
+        asked = boldness, self._look_again(guarded), wide, self.logistic, *rng.skip(len(arms))
         best_of_arms(played, arms.x, arms.numbers, *asked, *self._scale_for(arms), *self._model)
         return played.tolist()
 

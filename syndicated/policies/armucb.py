@@ -48,14 +48,20 @@ class ArmUCB(ArmModelPolicy):
         scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, guarded)
         if named and unknown > 1:
             scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), guarded)
-        waiting = rng.round - self.model.count
-        if not guarded or waiting <= 0 or unknown == len(rows):
+        wide = self._wide(rng.round) if guarded else 0.0
+        if not wide or unknown == len(rows):
             return scores
         means, _ = self.model.beliefs(rows)
-        wide = OPEN_SPREAD * waiting / (waiting + self.model.count)
         return means + (scores - means) * (1.0 + wide * draws_of_arms(rows.numbers, rng))
 
     def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
-        if not isinstance(arms, ArmRows) or rng.round > self.model.count:
+        if not isinstance(arms, ArmRows):
             return super().best(arms, points, t, rng)
-        return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, self.models != "shared")
+        guarded = self.models != "shared"
+        wide = self._wide(rng.round) if guarded else 0.0
+        return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, guarded, wide)
+
+    def _wide(self, round_: int) -> float:
+        """What is drawn of a bonus, in units of itself: the more, the more of all decisions wait for their rewards."""
+        count = self.model.count
+        return OPEN_SPREAD * (round_ - count) / round_ if round_ > count else 0.0

@@ -150,6 +150,23 @@ def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(lo
     assert beaten > 100
 
 
+@pytest.mark.parametrize("models", ["per-arm", "hybrid", "shared"])
+@pytest.mark.parametrize("clicks", [False, True])
+def test_the_compiled_choice_is_that_of_the_scores_while_decisions_wait(models: str, clicks: bool) -> None:
+    X, arms, rewards = _data(60, 6, 3, seed=3, clicks=clicks)
+    policy, points = ArmUCB(dim=3, models=models), ({"boldness": 0.5}, {"boldness": 2.0})
+    rng, waits = np.random.default_rng(0), 0
+    for n, (x, arm, reward) in enumerate(zip(X, arms, rewards, strict=True)):
+        policy.learn_arm(int(arm), x, float(reward), {})
+        known = np.where(np.isin(np.arange(7), arms[: n + 1]), np.arange(7), -1)
+        for t in (n, n + 5, 3 * n + 20):
+            rows = ArmRows(rng.normal(size=(7, 3)), rng.permutation(known))
+            played = policy.best(rows, points, t, Stream(1, POLICY, t))
+            assert played == policy.scores(rows, points, Stream(1, POLICY, t)).argmax(axis=1).tolist()
+            waits += played != policy.scores(rows, points, Stream(1, POLICY, 0)).argmax(axis=1).tolist()
+    assert (waits > 20) == (models != "shared")
+
+
 @pytest.mark.parametrize("boldness", [0.0, 1e-3])
 def test_arms_whose_scores_are_equal_after_rounding_are_not_left_out(boldness: float) -> None:
     """An explanation takes the first largest score, and must come to the same arm."""
