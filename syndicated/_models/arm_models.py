@@ -29,6 +29,7 @@ from syndicated._models.arm_kernels import (
     SEEN,
     SIZES,
     SUMS,
+    SUSPICION,
     TIES,
     TOTAL,
     along,
@@ -56,6 +57,8 @@ JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
 NO_INTERCEPT_VARIANCE = 1e-100
 LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 4.0  # at neglected arms: rows that differ explore by themselves
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
+OF_ARMS = ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit", "falls")
+LAST_ROWS = 10  # of an arm that starts again: as many as its last errors are the mean of
 NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
 
 
@@ -83,6 +86,7 @@ class ArmModels(Learner):
     rewards: Array = field(init=False)
     sites: Array = field(init=False)
     next_visit: Ints = field(init=False)
+    falls: Array = field(init=False)
     common: Array = field(init=False)
     common_covariance: Array = field(init=False)
     retired: Array = field(init=False)
@@ -113,6 +117,7 @@ class ArmModels(Learner):
             "rows": (K, ring, d),
             "rewards": (K, ring),
             "sites": (K, 2 * ring),
+            "falls": (K, 2),
             "common": (shared,),
             "common_covariance": (shared, shared),
             "retired": (shared, shared + self.hybrid),
@@ -188,7 +193,8 @@ class ArmModels(Learner):
         if count >= self.refresh_at:
             self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()
-        elif count > EARLY_ROWS and self.sums[LEVEL_ALARM] > ALARM:
+        elif count > EARLY_ROWS and max(self.sums[LEVEL_ALARM], self.falls[number, SUSPICION]) > ALARM:
+            self._check_arm(number)
             self._check_level()
 
     def learn_rows_of(self, other: "ArmModels") -> None:
@@ -210,14 +216,29 @@ class ArmModels(Learner):
             self.sums[[LEVEL_ALARM, TOTAL]] = 0.0
             self.sums[[FOLLOWING, MOVING]] = 1.0, self.sums[LAST] - self.sums[EXCESS]
 
+    def _check_arm(self, number: int) -> None:
+        """Start the arm again with its last rewards, if it has paid less than its model says for too long."""
+        if self.falls[number, SUSPICION] > ALARM + math.log(self.count):
+            played, ring = int(self.plays[number]), self.rewards.shape[1]
+            last = np.arange(played - min(played, ring, LAST_ROWS), played) % ring
+            rows, sums = self.rows[number, last], self.sums.copy()
+            rewards = self.rewards[number, last] + sums[MOVING] * sums[FOLLOWING]
+            self._leave(number)
+            given = np.full(len(last), number), rows, rewards, self.logistic, self.center, self.weight
+            learn_rows(*given, *self._model, *self._ring)
+            self.sums[:] = sums
+
     def retire(self, number: int) -> None:
-        if number >= len(self.plays) or not self.plays[number]:
-            return
+        if number < len(self.plays) and self.plays[number]:
+            self._leave(number)
+            self.early_arms[self.early_arms == number + 1] = 0
+
+    def _leave(self, number: int) -> None:
+        """Leave nothing of an arm but what it says of the others."""
         if self.hybrid:
             self.retired += seen_by_common(self._prior, self.covariances[number], self.own[number])
-        for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
+        for name in OF_ARMS:
             getattr(self, name)[number] = 0
-        self.early_arms[self.early_arms == number + 1] = 0
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
@@ -253,7 +274,7 @@ class ArmModels(Learner):
         """The arrays that kernels take, at hand until one of them is replaced."""
         common = self.common, self.common_covariance, self._common_prior
         self._model: tuple[Any, ...] = self.own, self.covariances, self.plays, self.sums, self._prior, *common
-        self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
+        self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit, self.falls
 
     def _make_room(self, number: int, width: int) -> None:
         """Have a place for this arm, and for rows of this width."""
@@ -316,7 +337,7 @@ class ArmModels(Learner):
 
     def _forget(self) -> None:
         """Leave nothing of the arms but the priors of now."""
-        for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
+        for name in OF_ARMS:
             getattr(self, name)[:] = 0
         self._set_priors()
         if self.hybrid:

@@ -106,9 +106,11 @@ class ArmModelPolicy(ArmPolicy):
         return reward if self.is_logistic else reward - self.linear.excess
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
-        """A state from before outliers were cut and levels followed: nothing is known of either."""
+        """A state from before outliers were cut, levels followed and arms watched: nothing is known of these."""
         old = {name for name, array in arrays.items() if name.endswith(".sums") and array.shape == (OLD_SUMS,)}
-        return {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
+        cut = {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
+        plays = [name for name in arrays if name.endswith(".plays")]
+        return {name.replace("plays", "falls"): np.zeros((arrays[name].size, 2)) for name in plays} | cut
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         if self.link == "auto" and self.is_logistic and reward not in (0.0, 1.0):

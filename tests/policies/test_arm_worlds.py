@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from syndicated import Agent
-from syndicated._models.arm_kernels import FOLLOWING
+from syndicated._models.arm_kernels import FOLLOWING, SUSPICION
+from syndicated._models.arm_models import ArmModels
 from syndicated.policies import ArmUCB
 from syndicated.types import Array
 
@@ -120,3 +121,57 @@ def test_outliers_are_none_for_a_tuner() -> None:
     policy.learn_arm(0, np.ones(1), 1e6, {})
     assert policy.usual(1e6) < 20.0
     assert abs(policy.predict(np.ones((1, 1)), {})[0]) < 1.0
+
+
+def _payments(rounds: int, rates: list[float], later: list[float], link: str, seed: int) -> Array:
+    """Of every arm in each round: clicks, or levels with noise; from the half on other ones."""
+    rng = np.random.default_rng([seed, 17])
+    means = np.where(np.arange(rounds)[:, None] < rounds // 2, rates, later)
+    if link == "logistic":
+        return np.asarray(rng.random((rounds, 1)) < means, dtype=np.float64)
+    return np.asarray(means + 0.3 * rng.normal(size=(rounds, 1)), dtype=np.float64)
+
+
+def _play(agent: Agent, payments: Array) -> list[int]:
+    places = []
+    for row in payments:
+        decision = agent.decide(arms=ARMS)
+        agent.learn(decision, float(row[decision.place]))
+        places.append(decision.place)
+    return places
+
+
+def _model(agent: Agent) -> ArmModels:
+    policy = agent.policy
+    assert isinstance(policy, ArmUCB)
+    return policy.model
+
+
+@pytest.mark.parametrize(("link", "most"), [("logistic", 120), ("linear", 60)])
+def test_an_arm_that_pays_less_than_it_did_is_left(link: str, most: int) -> None:
+    """What it paid in a thousand rounds would outweigh hundreds of new rewards."""
+    for seed in SEEDS:
+        agent = Agent(seed=seed)
+        places = _play(agent, _payments(2_000, [0.8, 0.5, 0.4, 0.3], [0.2, 0.5, 0.4, 0.3], link, seed))
+        assert Counter(places[1_000:])[0] < most
+        assert Counter(places[1_500:])[1] > 300
+
+
+@pytest.mark.parametrize("link", ["logistic", "linear"])
+def test_no_arm_starts_again_where_nothing_changes(link: str) -> None:
+    rates = [0.8, 0.5, 0.4, 0.3]
+    for seed in SEEDS:
+        agent = Agent(seed=seed)
+        _play(agent, _payments(2_000, rates, rates, link, seed))
+        assert _model(agent).plays.sum() == 2_000
+
+
+def test_an_agent_that_suspects_an_arm_is_saved_and_loaded_to_the_bit() -> None:
+    payments = _payments(2_000, [0.8, 0.5, 0.4, 0.3], [0.2, 0.5, 0.4, 0.3], "logistic", 1)
+    agent, twin = Agent(seed=1), Agent(seed=1)
+    _play(agent, payments[:1_010])
+    assert _model(agent).falls[:, SUSPICION].max() > 0.0
+    twin.restore(agent.state())
+    assert _play(agent, payments[1_010:1_200]) == _play(twin, payments[1_010:1_200])
+    assert _model(agent).plays.sum() < 1_200
+    assert agent.state() == twin.state()
