@@ -37,6 +37,9 @@ MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
 SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[:,::1]"  # rows, rewards, sites, next_visit, falls
 LAST_ERROR, SUSPICION = range(2)  # the entries of an arm's `falls`
+MIN_WATCHED = (
+    5  # plays for each parameter: of what a model with fewer predicts to be best, much is chance, and pays less
+)
 VISITS = 2  # of older rows, for each reward
 LAST_OF_ALL = -1e300  # a mean that is below all others, and finite
 BOUND_SLACK = 1.0 + 1e-6  # of the largest standard deviation that an arm can have, so that rounding leaves no arm out
@@ -472,7 +475,8 @@ def learn_row(
         belief = (sums, prior, common, common_covariance, common_prior)
         error = visit(z, rewards[k, place], is_logistic, sites[k], place, mean, P, *belief)
         if turn == 0:
-            watch_arm(falls[k], error if is_logistic else error / unit_of(sums, is_logistic))
+            if plays[k] > MIN_WATCHED * len(prior):
+                watch_arm(falls[k], error if is_logistic else error / unit_of(sums, is_logistic))
             sums[ERRORS] += error * error
             sums[JUDGED] += 1.0
 

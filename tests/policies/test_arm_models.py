@@ -297,3 +297,13 @@ def test_an_arm_that_falls_starts_again_with_its_last_rows(hybrid: bool) -> None
     assert 5 <= n < 40
     assert model.count == 301 + n
     assert model.rewards[0, :10].tolist() == [1.0] * max(0, 9 - n) + [0.0] * min(10, n + 1)
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_an_arm_is_watched_from_five_plays_for_each_parameter_on(logistic: bool) -> None:
+    X, _, _ = _data(200, 1, 4, seed=12, clicks=logistic)
+    model = _learned((X, np.zeros(200, dtype=np.int64), (np.arange(200) % 2).astype(float)), logistic=logistic)
+    few = _learned((X[:25], np.zeros(25, dtype=np.int64), np.zeros(25)), logistic=logistic)
+    assert few.size == 5
+    assert not few.falls.any()
+    assert model.falls[0, 0] != 0.0
