@@ -186,7 +186,7 @@ class ArmModels(Learner):
         In a `trial` that is the one that went unplayed for longest; an arm that gives hope is tried on. While decisions
         wait for their rewards, it is tried about once in the time that rewards take.
         """
-        if self.varying or self.count < MIN_TRIED:
+        if self.varying or not (trial or self.trial.item(ARM)) or self.count < MIN_TRIED:
             return -1
         if self.trial[ARM] > 0.0 and round_ % (1 + max(0, round_ - self.count)) == 0:
             hopeful = np.flatnonzero(arms.numbers == int(self.trial[ARM]) - 1)
@@ -229,7 +229,7 @@ class ArmModels(Learner):
         elif count > EARLY_ROWS and max(self.sums[LEVEL_ALARM], self.falls[number, SUSPICION]) > ALARM:
             self._check_arm(number)
             self._check_level()
-        if self.trial[HOPE] > RISE_ALARM:
+        if self.trial.item(HOPE) > RISE_ALARM:
             self._start_arm_again(number, int(self.trial[TRIED]))
             self.trial[:] = 0.0
 
@@ -263,8 +263,8 @@ class ArmModels(Learner):
 
         A sequential test of two likelihoods: of what the arm's model says, and of `RISE` more than the best one's.
         """
-        mine = number + 1 == self.trial[ARM]
-        if not mine and self.count - self.last[number] >= UNPLAYED_SHARE * self.count:
+        mine, count = number + 1 == self.trial.item(ARM), self.count
+        if not mine and count - self.last.item(number) >= UNPLAYED_SHARE * count:
             self.trial[:], mine = (number + 1, FIRST_HOPE, 0.0), True
         if not mine:
             return
