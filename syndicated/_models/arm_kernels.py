@@ -35,11 +35,14 @@ TIE_BREAK = 1e-9  # of a standard deviation
 ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED, SEEN, LIMIT, EXCESS, TIES, LAST, LEARNED, *_LEVEL, SIZES = range(16)
 MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
 SUMS = SIZES + MAX_SIZES
-RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1]"  # rows, rewards, sites, next_visit
+RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[:,::1]"  # rows, rewards, sites, next_visit, falls
+LAST_ERROR, SUSPICION = range(2)  # the entries of an arm's `falls`
+MIN_WATCHED = 5  # plays for each parameter: what a model of fewer predicts to be best is so by chance, and pays less
 VISITS = 2  # of older rows, for each reward
 LAST_OF_ALL = -1e300  # a mean that is below all others, and finite
 BOUND_SLACK = 1.0 + 1e-6  # of the largest standard deviation that an arm can have, so that rounding leaves no arm out
 ROUNDED = 1e-12  # of scores: those that are no farther apart may be equal after rounding
+MIN_CLICK_VARIANCE = 1e-3  # of a reward from 0 to 1: a prediction that is nearly sure may be wrong
 MAX_STALE = 0.25  # of a site's precision: how far off it may be before it is replaced
 
 
@@ -336,6 +339,18 @@ def watch_level(sums: Array, error: float, usual: float, scale: float) -> None:
         sums[LEVEL_ALARM] = max(0.0, sums[LEVEL_ALARM] + min(gain, MAX_GAIN))
 
 
+@compiled("void(f8[::1], f8)")
+def watch_arm(fall: Array, error: float) -> None:
+    """Sum up whether an arm pays less than is predicted, as its last errors did, as a CUSUM: `error` has variance 1.
+
+    More than is predicted is no reason to forget: such an arm is played, and learns.
+    """
+    m = fall[LAST_ERROR]
+    fall[LAST_ERROR] += (1.0 - LEVEL_MEMORY) * (error - m)
+    if m < 0.0:
+        fall[SUSPICION] = max(0.0, fall[SUSPICION] + min((error - 0.5 * m) * m, MAX_GAIN))
+
+
 @compiled(f"f8(f8[::1], f8, b1, f8[::1], i8, f8[::1], f8[:,::1], {BELIEF})")
 def visit(
     z: Array,
@@ -351,7 +366,7 @@ def visit(
     common_covariance: Array,
     common_prior: Array,
 ) -> float:
-    """Bring the site of one reward up to date, and the models with it; gives its squared error in standard units.
+    """Bring the site of one reward up to date, and the models with it; gives its error in standard units.
 
     A linear reward far from its prediction counts as one at the largest usual distance. The precision and the shift of
     the site stand side by side in `sites`. A precision that has hardly changed stays: the mean comes to the same fit by
@@ -373,10 +388,14 @@ def visit(
         watch_level(sums, reward - m, usual, 1.0 + total)
         sums[LEARNED] = reward = m + usual
     precision, shift = 1.0, reward
+    error: float = (reward - m) / math.sqrt(1.0 + total)
     if is_logistic:
+        p = sigmoid(m)
+        own_variance = max(p * (1.0 - p), MIN_CLICK_VARIANCE)
+        error = (reward - p) / math.sqrt(own_variance + own_variance * own_variance * total)
         cavity = 1.0 - total * sites[2 * place]
         if cavity < MIN_CAVITY:
-            return 0.0
+            return error
         center, spread = (m - total * sites[2 * place + 1]) / cavity, total / cavity
         logit = center + spread * logistic_gain(center, spread, reward)
         q = sigmoid(logit)
@@ -397,8 +416,7 @@ def visit(
     for i in range(D):
         mean[i] += e * u[i]
     add_outer(P, u, -kappa)
-    error: float = reward - m
-    return error * error / (1.0 + total)
+    return error
 
 
 @compiled("void(f8[::1], f8[:,::1], f8[::1], f8[::1])")
@@ -439,6 +457,7 @@ def learn_row(
     rewards: Array,
     sites: Array,
     next_visit: Ints,
+    falls: Array,
 ) -> None:
     """One reward of arm k, counted from the first; its squared error, from before it was learned, goes into the sums.
 
@@ -468,7 +487,9 @@ def learn_row(
         belief = (sums, prior, common, common_covariance, common_prior)
         error = visit(z, rewards[k, place], is_logistic, sites[k], place, mean, P, *belief)
         if turn == 0:
-            sums[ERRORS] += error
+            if plays[k] > MIN_WATCHED * len(prior):
+                watch_arm(falls[k], error if is_logistic else error / unit_of(sums, is_logistic))
+            sums[ERRORS] += error * error
             sums[JUDGED] += 1.0
 
 
@@ -492,12 +513,13 @@ def learn_rows(
     rewards: Array,
     sites: Array,
     next_visit: Ints,
+    falls: Array,
 ) -> None:
     """The rewards of several rows in turn, counted; those of an arm below 0 are left out."""
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     for n in range(len(numbers)):
         if numbers[n] >= 0:
-            learn_row(numbers[n], X[n], given[n], is_logistic, *model, rows, rewards, sites, next_visit)
+            learn_row(numbers[n], X[n], given[n], is_logistic, *model, rows, rewards, sites, next_visit, falls)
             sums[TOTAL] += sums[LEARNED]
             sums[ROWS] += 1.0
 
@@ -523,12 +545,13 @@ def learn_reward(
     rewards: Array,
     sites: Array,
     next_visit: Ints,
+    falls: Array,
 ) -> int:
     """A reward of arm k as it came: into the models, and into what was seen of rows; gives how many there were."""
     if sums[ROWS] == 0.0 and sums[CENTRED] > 0.0:
         sums[ORIGIN] = reward
     reward -= sums[ORIGIN]
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
-    learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit)
+    learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit, falls)
     observe(x, columns, weight, sums)
     return int(sums[ROWS])

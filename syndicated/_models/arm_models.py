@@ -29,6 +29,7 @@ from syndicated._models.arm_kernels import (
     SEEN,
     SIZES,
     SUMS,
+    SUSPICION,
     TIES,
     TOTAL,
     along,
@@ -40,7 +41,8 @@ from syndicated._models.arm_kernels import (
     ucb_scores_of_arms,
     unit_of,
 )
-from syndicated._models.scaled_kernels import ALARM, MAX_OUTLIERS, MIN_SIZES, USUAL_SIZES, largest_usual
+from syndicated._models.logistic import sigmoid
+from syndicated._models.scaled_kernels import ALARM, MAX_GAIN, MAX_OUTLIERS, MIN_SIZES, USUAL_SIZES, largest_usual
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Array, Ints
 
@@ -54,8 +56,15 @@ ROUNDING = 1e-9  # of a mean, by which the variance of a column of 0 and 1 may b
 COMMON_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)  # of the prior variance, chosen by evidence
 JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
 NO_INTERCEPT_VARIANCE = 1e-100
-LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 4.0  # at neglected arms: rows that differ explore by themselves
+LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 3.0  # at neglected arms: rows that differ explore by themselves
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
+OF_ARMS = ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit", "falls")
+LAST_ROWS = 10  # of an arm that starts again: as many as its last errors are the mean of
+MIN_TRIED = 256  # rewards before arms that went unplayed are tried again
+UNPLAYED_SHARE = 0.3  # of all rewards: an arm that had none of the last ones went unplayed
+RISE = 0.5  # in standard deviations of the noise, or in logits: what a tried arm must pay more than the best one
+FIRST_HOPE, RISE_ALARM = 0.5, 4.0  # of the log-likelihood that a tried arm pays so much, before it starts again
+ARM, HOPE, TRIED = range(3)  # the entries of `trial`; the first is the arm's number and 1
 NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
 
 
@@ -83,6 +92,9 @@ class ArmModels(Learner):
     rewards: Array = field(init=False)
     sites: Array = field(init=False)
     next_visit: Ints = field(init=False)
+    falls: Array = field(init=False)
+    last: Ints = field(init=False)
+    trial: Array = field(init=False)
     common: Array = field(init=False)
     common_covariance: Array = field(init=False)
     retired: Array = field(init=False)
@@ -113,6 +125,7 @@ class ArmModels(Learner):
             "rows": (K, ring, d),
             "rewards": (K, ring),
             "sites": (K, 2 * ring),
+            "falls": (K, 2),
             "common": (shared,),
             "common_covariance": (shared, shared),
             "retired": (shared, shared + self.hybrid),
@@ -122,8 +135,9 @@ class ArmModels(Learner):
             "early_rows": (EARLY_ROWS, d),
             "early_rewards": (EARLY_ROWS,),
             "sums": (SUMS,),
+            "trial": (3,),
         }
-        whole = {"plays": (K,), "next_visit": (K,), "early_arms": (EARLY_ROWS,)}
+        whole = {"plays": (K,), "next_visit": (K,), "last": (K,), "early_arms": (EARLY_ROWS,)}
         return {n: (s, float) for n, s in floats.items()} | {n: (s, np.int64) for n, s in whole.items()}
 
     @property
@@ -169,6 +183,27 @@ class ArmModels(Learner):
     def _look_again(self, guarded: bool) -> float:
         return (LOOK_AGAIN if self.varying else LOOK_AGAIN_ALIKE) if guarded else 0.0
 
+    def tried(self, arms: ArmRows, round_: int, *, trial: bool) -> int:
+        """The place of the arm that is tried again in this round, -1 if none is: only where all rows are alike.
+
+        In a `trial` that is the one that went unplayed for longest; an arm that gives hope is tried on. While decisions
+        wait for their rewards, it is tried about once in the time that rewards take.
+        """
+        if self.varying or not (trial or self.trial.item(ARM)) or self.count < MIN_TRIED:
+            return -1
+        if self.trial[ARM] > 0.0 and round_ % (1 + max(0, round_ - self.count)) == 0:
+            hopeful = np.flatnonzero(arms.numbers == int(self.trial[ARM]) - 1)
+            if len(hopeful):
+                return int(hopeful[0])
+        if not trial:
+            return -1
+        known = np.flatnonzero((arms.numbers >= 0) & (arms.numbers < len(self.plays)))
+        unplayed = np.zeros(len(arms), dtype=np.int64)
+        numbers = arms.numbers[known]
+        unplayed[known] = np.where(self.plays[numbers] > 0, self.count - self.last[numbers], 0)
+        longest = int(unplayed.argmax())
+        return longest if unplayed[longest] >= UNPLAYED_SHARE * self.count else -1
+
     def draw(self, rows: ArmRows, normals: Array) -> Array:
         """One draw of the shared model's parameters, seen along every row: standard normals, alike where rows are."""
         P = self.covariances[0] if len(self.plays) and self.plays[0] else np.diag(self._prior)
@@ -183,16 +218,23 @@ class ArmModels(Learner):
     def learn(self, number: int, x: Array, reward: float) -> None:
         if number >= len(self.plays) or len(x) > len(self.center):
             self._make_room(number, len(x))
+        if not self.varying and self.count >= MIN_TRIED and self.plays[number]:
+            self._judge_trial(number, x, reward)
         scale = self.columns, self.center, self.weight
         count = learn_reward(number, x, reward, self.logistic, *scale, *self._model, *self._ring)
+        self.last[number] = count
         if count <= EARLY_ROWS:
             self.early_rows[count - 1, : len(x)] = x
             self.early_rewards[count - 1], self.early_arms[count - 1] = reward - self.sums[ORIGIN], number + 1
         if count >= self.refresh_at:
             self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()
-        elif count > EARLY_ROWS and self.sums[LEVEL_ALARM] > ALARM:
+        elif count > EARLY_ROWS and max(self.sums[LEVEL_ALARM], self.falls[number, SUSPICION]) > ALARM:
+            self._check_arm(number)
             self._check_level()
+        if self.trial.item(HOPE) > RISE_ALARM:
+            self._start_arm_again(number, int(self.trial[TRIED]))
+            self.trial[:] = 0.0
 
     def learn_rows_of(self, other: "ArmModels") -> None:
         """Learn the last rows that other models have of every arm, as if they had just come; older ones only count."""
@@ -204,6 +246,7 @@ class ArmModels(Learner):
             self.sums[TOTAL] *= other.count / self.count
             self.sums[ROWS], self.columns[:] = other.count, other.columns
             played = np.flatnonzero(self.plays)
+            self.last[played] = other.last[played]
             self.plays[played] = other.plays[played]  # else all arms would look neglected beside the count of rows
 
     def _check_level(self) -> None:
@@ -213,14 +256,60 @@ class ArmModels(Learner):
             self.sums[[LEVEL_ALARM, TOTAL]] = 0.0
             self.sums[[FOLLOWING, MOVING]] = 1.0, self.sums[LAST] - self.sums[EXCESS]
 
-    def retire(self, number: int) -> None:
-        if number >= len(self.plays) or not self.plays[number]:
+    def _check_arm(self, number: int) -> None:
+        """Start the arm again with its last rewards, if it has paid less than its model says for too long."""
+        if self.falls[number, SUSPICION] > ALARM + math.log(self.count):
+            self._start_arm_again(number, LAST_ROWS)
+
+    def _judge_trial(self, number: int, x: Array, reward: float) -> None:
+        """Sum up whether an arm that went unplayed pays clearly more than the best other one; below 0 there is no hope.
+
+        A sequential test of two likelihoods: of what the arm's model says, and of `RISE` more than the best one's.
+        """
+        mine, count = number + 1 == self.trial.item(ARM), self.count
+        if not mine and count - self.last.item(number) >= UNPLAYED_SHARE * count:
+            self.trial[:], mine = (number + 1, FIRST_HOPE, 0.0), True
+        if not mine:
             return
+        arms, unit = np.flatnonzero(self.plays), unit_of(self.sums, self.logistic)
+        means, sds = self.beliefs(ArmRows(np.tile(x, (len(arms), 1)), arms))
+        own, sd = float(means[arms == number][0]), float(sds[arms == number][0])
+        risen = float(means[arms != number].max(initial=-np.inf)) + RISE * unit
+        if not own < risen:
+            gain = -np.inf
+        elif self.logistic:
+            p, q = float(sigmoid(own)), float(sigmoid(risen))
+            gain = reward * math.log(q / p) + (1.0 - reward) * math.log((1.0 - q) / (1.0 - p))
+        else:
+            gain = (risen - own) * (reward - 0.5 * (own + risen)) / (unit**2 + sd**2)
+        self.trial += 0.0, min(gain, MAX_GAIN), 1.0
+        if self.trial[HOPE] <= 0.0:
+            self.trial[:] = 0.0
+
+    def _start_arm_again(self, number: int, rewards: int) -> None:
+        """Start again with the last rewards of an arm, as many of them as it keeps."""
+        played, ring = int(self.plays[number]), self.rewards.shape[1]
+        last = np.arange(played - min(played, ring, rewards), played) % ring
+        rows, sums = self.rows[number, last], self.sums.copy()
+        paid = self.rewards[number, last] + sums[MOVING] * sums[FOLLOWING]
+        self._leave(number)
+        given = np.full(len(last), number), rows, paid, self.logistic, self.center, self.weight
+        learn_rows(*given, *self._model, *self._ring)
+        self.sums[:] = sums
+
+    def retire(self, number: int) -> None:
+        if number < len(self.plays) and self.plays[number]:
+            self._leave(number)
+            if self.trial[ARM] == number + 1:
+                self.trial[:] = 0.0
+            self.early_arms[self.early_arms == number + 1] = 0
+
+    def _leave(self, number: int) -> None:
+        """Leave nothing of an arm but what it says of the others."""
         if self.hybrid:
             self.retired += seen_by_common(self._prior, self.covariances[number], self.own[number])
-        for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
+        for name in OF_ARMS:
             getattr(self, name)[number] = 0
-        self.early_arms[self.early_arms == number + 1] = 0
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
@@ -256,7 +345,7 @@ class ArmModels(Learner):
         """The arrays that kernels take, at hand until one of them is replaced."""
         common = self.common, self.common_covariance, self._common_prior
         self._model: tuple[Any, ...] = self.own, self.covariances, self.plays, self.sums, self._prior, *common
-        self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit
+        self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit, self.falls
 
     def _make_room(self, number: int, width: int) -> None:
         """Have a place for this arm, and for rows of this width."""
@@ -319,7 +408,7 @@ class ArmModels(Learner):
 
     def _forget(self) -> None:
         """Leave nothing of the arms but the priors of now."""
-        for name in ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit"):
+        for name in OF_ARMS:
             getattr(self, name)[:] = 0
         self._set_priors()
         if self.hybrid:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._models.arm_kernels import SUMS
+from syndicated._models.arm_kernels import ROWS, SUMS
 from syndicated._models.arm_models import ArmModels
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_number
@@ -106,9 +106,14 @@ class ArmModelPolicy(ArmPolicy):
         return reward if self.is_logistic else reward - self.linear.excess
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
-        """A state from before outliers were cut and levels followed: nothing is known of either."""
+        """A state from before outliers were cut, levels followed and arms watched: nothing is known of these."""
         old = {name for name, array in arrays.items() if name.endswith(".sums") and array.shape == (OLD_SUMS,)}
-        return {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
+        cut = {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
+        for part in ("logistic", "linear"):
+            K, count = arrays[f"{part}.plays"].size, int(arrays[f"{part}.sums"][ROWS])
+            watched = {"falls": np.zeros((K, 2)), "last": np.full(K, count), "trial": np.zeros(3)}
+            cut = {f"{part}.{name}": array for name, array in watched.items()} | cut
+        return cut
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         if self.link == "auto" and self.is_logistic and reward not in (0.0, 1.0):

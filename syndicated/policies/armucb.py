@@ -3,8 +3,13 @@
     play argmax_a m_a + c s_a,   m_a and s_a the mean and the standard deviation of arm a's reward, or of its logit
 
 An arm that had less than its share of the plays is looked at again: its s_a grows by sqrt(1 + b log(t / (K n_a))), as
-in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 4
+in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 3
 where all rows are alike, so that nothing but this explores. Arms that were never played come in a random order.
+
+Where all rows are alike, the arm that went unplayed for longest is tried four times while the rounds double, from round
+256 on, if it had none of the last 0.3 of all rewards: it may have become the best one. It is tried on while its rewards
+say so (a test of two likelihoods), and starts again if they go on. An arm that pays less than it did starts again, too,
+whatever the rows.
 
 Needs nothing. A decision costs O(K D²) with D features, the constant among them, and a reward O(D²), three times that
 for a logistic model, however many came before; at times that grow by 1.5, scales and priors are looked at again, O(K
@@ -23,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
+from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Params
 
@@ -48,18 +54,25 @@ class ArmUCB(ArmModelPolicy):
         scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, guarded)
         if named and unknown > 1:
             scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), guarded)
-        wide = self._wide(rng.round) if guarded else 0.0
-        if not wide or unknown == len(rows):
+        if not guarded or unknown == len(rows):
             return scores
-        means, _ = self.model.beliefs(rows)
-        return means + (scores - means) * (1.0 + wide * draws_of_arms(rows.numbers, rng))
+        wide, tried = self._wide(rng.round), self._tried(rows, rng)
+        if wide:
+            means, _ = self.model.beliefs(rows)
+            scores = means + (scores - means) * (1.0 + wide * draws_of_arms(rows.numbers, rng))
+        if tried >= 0:
+            scores[boldness > 0, tried] = np.nextafter(scores[boldness > 0].max(axis=1), np.inf)
+        return scores
 
     def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
-        if not isinstance(arms, ArmRows):
-            return super().best(arms, points, t, rng)
         guarded = self.models != "shared"
+        if not isinstance(arms, ArmRows) or (guarded and self._tried(arms, rng) >= 0):
+            return super().best(arms, points, t, rng)
         wide = self._wide(rng.round) if guarded else 0.0
         return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, guarded, wide)
+
+    def _tried(self, rows: ArmRows, rng: Stream) -> int:
+        return self.model.tried(rows, rng.round, trial=rng.round in TRIAL_ROUNDS)
 
     def _wide(self, round_: int) -> float:
         """What is drawn of a bonus, in units of itself: the more, the more of all decisions wait for their rewards."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from syndicated._models import arm_models
-from syndicated._models.arm_kernels import MAX_STALE, find_beaten, unit_of, visit
+from syndicated._models.arm_kernels import MAX_STALE, MIN_CLICK_VARIANCE, find_beaten, unit_of, visit
 from syndicated._models.arm_models import ArmModels
 from syndicated.policies import ArmUCB
 from syndicated.streams import POLICY, Stream
@@ -293,3 +293,34 @@ def test_rows_may_be_narrower_than_the_models_before_anything_is_known() -> None
     means, sds = model.beliefs(ArmRows(np.ones((2, 3)), np.array([-1, -1])))
     assert np.isfinite(means).all()
     assert np.isfinite(sds).all()
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_an_arm_that_falls_starts_again_with_its_last_rows(hybrid: bool) -> None:
+    """Errors of the last ten plays or so are negative, and are told by those before: the sum passes 10 + log t."""
+    X, arms, _ = _data(300, 1, 2, seed=11, clicks=True)
+    model = _learned((X, arms, np.ones(300)), logistic=True, hybrid=hybrid)
+    for n in range(300):
+        (m, suspicion), (mean, sd) = model.falls[0].tolist(), model.beliefs(_rows(X[n : n + 1], 0))
+        p = 1 / (1 + np.exp(-mean[0]))
+        variance = max(p * (1 - p), MIN_CLICK_VARIANCE)
+        error = -p / np.sqrt(variance + (variance * sd[0]) ** 2)
+        expected = max(0.0, suspicion + min((2 * error - m) * m / 2, 2.0)) if m < 0 else suspicion
+        model.learn(0, X[n], 0.0)
+        if model.plays[0] == 10:
+            assert expected > 10 + np.log(model.count)
+            break
+        np.testing.assert_allclose(model.falls[0], [0.9 * m + 0.1 * error, expected], rtol=1e-9, atol=1e-12)
+    assert 5 <= n < 40
+    assert model.count == 301 + n
+    assert model.rewards[0, :10].tolist() == [1.0] * max(0, 9 - n) + [0.0] * min(10, n + 1)
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_an_arm_is_watched_from_five_plays_for_each_parameter_on(logistic: bool) -> None:
+    X, _, _ = _data(200, 1, 4, seed=12, clicks=logistic)
+    model = _learned((X, np.zeros(200, dtype=np.int64), (np.arange(200) % 2).astype(float)), logistic=logistic)
+    few = _learned((X[:25], np.zeros(25, dtype=np.int64), np.zeros(25)), logistic=logistic)
+    assert few.size == 5
+    assert not few.falls.any()
+    assert model.falls[0, 0] != 0.0

@@ -1,13 +1,14 @@
 """Models of arms in worlds that are not kind: outliers, other units, levels that move, late rewards, bad luck."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from syndicated import Agent
-from syndicated._models.arm_kernels import FOLLOWING
+from syndicated import Agent, Decision, Fixed, Space
+from syndicated._models.arm_kernels import FOLLOWING, SUSPICION
+from syndicated._models.arm_models import FIRST_HOPE, HOPE, ArmModels
 from syndicated.policies import ArmUCB
 from syndicated.types import Array
 
@@ -120,3 +121,121 @@ def test_outliers_are_none_for_a_tuner() -> None:
     policy.learn_arm(0, np.ones(1), 1e6, {})
     assert policy.usual(1e6) < 20.0
     assert abs(policy.predict(np.ones((1, 1)), {})[0]) < 1.0
+
+
+def _payments(rounds: int, rates: list[float], later: list[float], link: str, seed: int) -> Array:
+    """Of every arm in each round: clicks, or levels with noise; from the half on other ones."""
+    rng = np.random.default_rng([seed, 17])
+    means = np.where(np.arange(rounds)[:, None] < rounds // 2, rates, later)
+    if link == "logistic":
+        return np.asarray(rng.random((rounds, 1)) < means, dtype=np.float64)
+    return np.asarray(means + 0.3 * rng.normal(size=(rounds, 1)), dtype=np.float64)
+
+
+def _play(agent: Agent, payments: Array) -> list[int]:
+    places = []
+    for row in payments:
+        decision = agent.decide(arms=ARMS)
+        agent.learn(decision, float(row[decision.place]))
+        places.append(decision.place)
+    return places
+
+
+def _model(agent: Agent) -> ArmModels:
+    policy = agent.policy
+    assert isinstance(policy, ArmUCB)
+    return policy.model
+
+
+@pytest.mark.parametrize(("link", "most"), [("logistic", 120), ("linear", 60)])
+def test_an_arm_that_pays_less_than_it_did_is_left(link: str, most: int) -> None:
+    """What it paid in a thousand rounds would outweigh hundreds of new rewards."""
+    for seed in SEEDS:
+        agent = Agent(seed=seed)
+        places = _play(agent, _payments(2_000, [0.8, 0.5, 0.4, 0.3], [0.2, 0.5, 0.4, 0.3], link, seed))
+        assert Counter(places[1_000:])[0] < most
+
+
+@pytest.mark.parametrize("link", ["logistic", "linear"])
+def test_no_arm_forgets_much_where_nothing_changes(link: str) -> None:
+    """One that is tried again, and lucky, may forget the few plays that it had; the best one keeps all."""
+    rates = [0.8, 0.5, 0.4, 0.3]
+    for seed in SEEDS:
+        agent = Agent(seed=seed)
+        _play(agent, _payments(2_000, rates, rates, link, seed))
+        assert 1_980 <= _model(agent).plays.sum() <= 2_000
+
+
+def test_an_agent_that_suspects_an_arm_is_saved_and_loaded_to_the_bit() -> None:
+    payments = _payments(2_000, [0.8, 0.5, 0.4, 0.3], [0.2, 0.5, 0.4, 0.3], "logistic", 1)
+    agent, twin = Agent(seed=1), Agent(seed=1)
+    _play(agent, payments[:1_010])
+    assert _model(agent).falls[:, SUSPICION].max() > 0.0
+    twin.restore(agent.state())
+    assert _play(agent, payments[1_010:1_200]) == _play(twin, payments[1_010:1_200])
+    assert _model(agent).plays.sum() < 1_200
+    assert agent.state() == twin.state()
+
+
+@pytest.mark.parametrize(("link", "late"), [("logistic", [0.5, 0.4, 0.3, 0.9]), ("linear", [0.5, 0.4, 0.3, 1.0])])
+def test_an_arm_that_becomes_the_best_one_is_found(link: str, late: list[float]) -> None:
+    found = 0
+    for seed in SEEDS:
+        agent = Agent(seed=seed)
+        places = _play(agent, _payments(4_000, [0.5, 0.4, 0.3, 0.1], late, link, seed))
+        found += Counter(places[3_000:])[3] > 800
+    assert found >= len(SEEDS) - 1
+
+
+@pytest.mark.parametrize("link", ["logistic", "linear"])
+def test_arms_are_tried_again_four_times_while_the_rounds_double(link: str) -> None:
+    """Where nothing changes a trial ends soon: the plays of what is not best grow with the logarithm of the rounds."""
+    rates = [0.8, 0.5, 0.4, 0.3]
+    for seed in SEEDS:
+        agent = Agent(seed=seed)
+        places = _play(agent, _payments(4_096, rates, rates, link, seed))
+        assert sum(place != 0 for place in places[1_024:]) < 60
+        assert len(set(places[1_024:])) > 1
+
+
+def test_nothing_is_tried_again_without_boldness_or_where_rows_differ() -> None:
+    def played(rows_differ: bool, boldness: float) -> int:
+        rng, agent = np.random.default_rng(5), Agent.for_arms(tuner=Fixed(Space(boldness=[boldness])), seed=5)
+        for place in range(1_024):  # the third arm is played until the 64th round
+            decision = agent.decide([rng.random() * rows_differ], arms=[ARMS[place % 3 if place < 64 else place % 2]])
+            agent.learn(decision, float(rng.random() < (0.6, 0.5, 0.01)[ARMS.index(str(decision.arm))]))
+        return agent.decide([0.0], arms=ARMS[:3]).place  # round 1,024 is a round of trials
+
+    assert played(rows_differ=False, boldness=1.0) == 2
+    assert played(rows_differ=False, boldness=0.0) != 2
+    assert played(rows_differ=True, boldness=1.0) != 2
+
+
+def test_an_agent_with_hope_for_an_arm_is_saved_and_loaded_to_the_bit() -> None:
+    payments = _payments(4_000, [0.5, 0.4, 0.3, 0.1], [0.5, 0.4, 0.3, 0.9], "logistic", 1)
+    agent, twin, hoped = Agent(seed=1), Agent(seed=1), 0
+    for row in payments:
+        if _model(agent).trial[HOPE] > FIRST_HOPE:
+            hoped += 1
+            twin.restore(agent.state())
+            assert twin.state() == agent.state()
+        elif hoped:
+            assert _play(twin, row[None]) == _play(agent, row[None])
+            continue
+        _play(agent, row[None])
+        if hoped:
+            _play(twin, row[None])
+    assert hoped > 2
+    assert twin.state() == agent.state()
+
+
+def test_while_rewards_are_late_an_arm_is_tried_about_once_in_the_time_that_they_take() -> None:
+    payments = _payments(4_000, [0.5, 0.4, 0.3, 0.1], [0.5, 0.4, 0.3, 0.1], "logistic", 2)
+    agent, waiting, places = Agent(seed=2), deque[tuple[Decision, float]](), []
+    for row in payments:
+        decision = agent.decide(arms=ARMS)
+        waiting.append((decision, float(row[decision.place])))
+        places.append(decision.place)
+        if len(waiting) > 100:
+            agent.learn(*waiting.popleft())
+    assert sum(place == 3 for place in places[2_000:]) < 60
