@@ -1,5 +1,7 @@
 """The rows that were played last: how often each was, what it paid on average, and the effect of its own that shows.
 
+Where the model has started again, that is counted anew; how often a row was played and what it paid before is kept.
+
 What is known of a row is a column of one array. Its place is found by its fingerprint, in a hash table with open
 addressing: a slot has the place plus 1, or 0, and a row is in the first free slot from its own one on.
 
@@ -13,7 +15,8 @@ import numpy.typing as npt
 from syndicated._compiled import compiled
 from syndicated.types import Array
 
-PLAYS, MEAN, PLAYED_LAST, MARK, FEATURES = range(5)  # the rows of the array; from the last on, features
+# The rows of the array; from the last on, features.
+PLAYS, MEAN, PLAYED_LAST, MARK, PLAYS_BEFORE, MEAN_BEFORE, FEATURES = range(7)
 MAX_ROWS = 256  # that are remembered
 SLOT_BITS = 10
 SLOTS = 2**SLOT_BITS  # four for a row
@@ -88,21 +91,25 @@ def find(known: Array, slots: Array, X: Array, a: int) -> int:
     return int(slots[slot_of(known, slots, X, a, fingerprint(X, a))]) - 1
 
 
-@compiled("Tuple((i8, b1))(f8[:,::1], f8[::1], f8[::1], i8)")
-def recall(known: Array, slots: Array, x: Array, count: int) -> tuple[int, bool]:
-    """The place of the row of the count-th observation, and whether it is new: then it has that of the oldest."""
+@compiled("UniTuple(i8, 2)(f8[:,::1], f8[::1], f8[::1], i8)")
+def recall(known: Array, slots: Array, x: Array, count: int) -> tuple[int, int]:
+    """The place of the row of the count-th observation, and which observation of it was the last, 0 if it is new.
+
+    A new row has the place of the oldest.
+    """
     X = x.reshape((1, -1))
     mark = fingerprint(X, 0)
     place = int(slots[slot_of(known, slots, X, 0, mark)]) - 1
-    new = place < 0
-    if new:
+    if place < 0:
         place = int(np.argmin(known[PLAYED_LAST]))
         if known[PLAYED_LAST, place] > 0.0:
             free_slot(known, slots, slot_of_place(known, slots, place))
         slots[slot_of(known, slots, X, 0, mark)] = place + 1.0
-        known[PLAYS, place], known[MEAN, place], known[MARK, place], known[FEATURES:, place] = 0.0, 0.0, mark, x
+        known[:, place] = 0.0
+        known[MARK, place], known[FEATURES:, place] = mark, x
+    last = int(known[PLAYED_LAST, place])
     known[PLAYED_LAST, place] = count
-    return place, new
+    return place, last
 
 
 @compiled("UniTuple(f8, 2)(f8, f8)")
@@ -135,3 +142,14 @@ def find_untried(out: npt.NDArray[np.bool_], X: Array, known: Array, slots: Arra
     for a in range(len(X)):
         k = find(known, slots, X, a)
         out[a] = k < 0 or known[PLAYS, k] == 0.0
+
+
+@compiled("i8(f8[:,::1], f8[:,::1], f8[::1], f8)")
+def find_unseen(X: Array, known: Array, slots: Array, before: float) -> int:
+    """The number of the row of X that went unplayed for longest, at least since this round; -1 if none did."""
+    unseen = -1
+    for a in range(len(X)):
+        k = find(known, slots, X, a)
+        if k >= 0 and known[PLAYS, k] > 0.0 and known[PLAYED_LAST, k] < before:
+            unseen, before = a, known[PLAYED_LAST, k]
+    return unseen

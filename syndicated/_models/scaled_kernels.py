@@ -16,13 +16,24 @@ from syndicated._models.kernels import (
     ucb_scores,
     update_factor,
 )
-from syndicated._models.known_rows import FEATURES, MAX_ROWS, MEAN, PLAYS, SLOTS, own_effects, own_share, recall
+from syndicated._models.known_rows import (
+    FEATURES,
+    MAX_ROWS,
+    MEAN,
+    MEAN_BEFORE,
+    PLAYS,
+    PLAYS_BEFORE,
+    SLOTS,
+    own_effects,
+    own_share,
+    recall,
+)
 from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
 TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
-NEW_SHARE, OWN, REACH, NEAR = range(11, 15)
-SUMS = NEAR + 1
+NEW_SHARE, OWN, REACH, NEAR, CHECKED, SHIFT, NOISE_BEFORE, ALIKE = range(11, 19)
+SUMS = ALIKE + 1
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -32,8 +43,13 @@ MIN_SIZES = 20  # errors before anything is unusual
 MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
 FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
 NEW_DISCOUNT = 0.8  # of boldness where all rows are new: they explore by themselves
+LEAST_VARIANCE = 1e-300
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
 NEAR_SHARE = 0.01  # of how far rewards reach: an error that is no more is none
+MAX_UNCHECKED = 3.0  # noises that a level may move before a row that was not played meanwhile has to confirm it
+CHECK_ROUNDS = 32  # of which one may be for that, and in which a row must not have been played
+MIN_ALIKE = 3.0  # the logarithm of the odds that all rows move with the level, from which on it is followed
+MAX_ALIKE = 5.0  # and what they are at most: rows may stop to do so
 TIED = -2  # in place of an arm: several are best
 # What an observation changes, in this order: G, b, sums, sizes, trace, V⁻¹ or its factor, theta; of the columns the
 # first value, the centre, one over the unit, the least and the largest value; the rows that are remembered, and where.
@@ -277,6 +293,36 @@ def watch(sums: Array, trace: Array, z: Array, u: Array, error: float, cut: floa
         sums[DRIFT_ALARM] = max(0.0, sums[DRIFT_ALARM] + min(gain, MAX_GAIN))
 
 
+@compiled("b1(f8[::1], f8)")
+def doubts_level(sums: Array, N: float) -> bool:
+    """Whether the level that is followed has moved far since a row that was not played meanwhile confirmed it."""
+    moved = sums[MOVING] - sums[CHECKED]
+    return bool(sums[FOLLOWING] > 0.0 and moved * moved * N > MAX_UNCHECKED**2 * sums[RSS])
+
+
+@compiled("void(f8[::1], f8, f8, f8)")
+def judge_level(sums: Array, moved: float, level: float, variance: float) -> None:
+    """What a row says that has moved so far while the level has by that: do all move with it, or those played only?
+
+    The logarithm of the odds of N(level, variance) against N(0, variance) is summed up. Many rows have to confirm a
+    level before it is followed; one that clearly has not moved is enough to stop that.
+    """
+    gain = (moved - level / 2.0) * level / max(variance, LEAST_VARIANCE)
+    sums[ALIKE] = max(min(sums[ALIKE] + min(gain, MAX_GAIN), MAX_ALIKE), -MAX_ALIKE)
+    if sums[ALIKE] > MIN_ALIKE:
+        sums[FOLLOWING] = 1.0
+
+
+@compiled("void(f8[::1], f8, f8)")
+def check_level(sums: Array, error: float, variance: float) -> None:
+    """The error of a row that was not played while the level moved: that is confirmed, or the world has changed."""
+    moved = sums[MOVING] - sums[CHECKED]
+    judge_level(sums, moved + error, moved, variance)
+    sums[CHECKED] += moved / 2.0
+    if sums[ALIKE] < 0.0:
+        sums[DRIFT_ALARM] = np.inf
+
+
 @compiled(f"f8({MODEL}, f8[::1], f8, i8, b1)")
 def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> float:
     """One observation, the count-th, into everything; gives 1 + z' V⁻¹ z of before, the precision that it cost.
@@ -285,11 +331,13 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     Infinity says that there is an alarm.
     """
     G, b, sums, sizes, trace, stack, theta, first, centre, unit, low, high, known, slots = model
-    y -= sums[MOVING] * sums[FOLLOWING]
     meet(x, unit, low, high)
-    place, new = recall(known, slots, x, count)
+    place, last = recall(known, slots, x, count)
     row = known[:, place]
-    sums[NEW_SHARE] += (new - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
+    if sums[SHIFT] != 0.0 and row[PLAYS] == 0.0 and row[PLAYS_BEFORE] > 0.0:
+        judge_level(sums, y - row[MEAN_BEFORE], sums[SHIFT], sums[NOISE_BEFORE] * (1.0 + 1.0 / row[PLAYS_BEFORE]))
+    y -= sums[MOVING] * sums[FOLLOWING]
+    sums[NEW_SHARE] += ((last == 0) - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
     sums[TIES] += y == sums[LAST]
     sums[LAST] = y
     z, u, predicted = standard(x, centre, unit, len(theta)), np.empty(len(theta)), 0.0
@@ -301,6 +349,8 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     linear, spread = (1.0 - share) / math.sqrt(1.0 + left), math.sqrt(1.0 + left)
     scale = 1.0 + left + (1.0 - share) ** 2 * w
     error = usual(sums, sizes, count, y - predicted, scale)
+    if row[PLAYS] > 0.0 and last < count - CHECK_ROUNDS and doubts_level(sums, G[-1, -1]):
+        check_level(sums, error, scale * sums[RSS] / G[-1, -1])
     watch(sums, trace, z, u, y - predicted, error, scale, G[-1, -1])
     lost = 1.0 + linear * linear * w
     follow(stack, theta, linear * z, linear * u, error / spread, lost, factored)
@@ -348,7 +398,9 @@ def observe_many(
     return len(X), lost
 
 
-@compiled(f"UniTuple(f8, 3)(i8[::1], {MODEL}, {SCORING}, f8[:,:,::1], i8[::1], f8[::1], f8[::1], f8, i8, i8, f8, b1)")
+@compiled(
+    f"UniTuple(f8, 3)(i8[::1], {MODEL}, {SCORING}, f8[:,:,::1], i8[::1], f8[::1], f8[::1], i8, f8, i8, i8, f8, b1)"
+)
 def replay_rounds(
     out: Ints,
     model: Model,
@@ -357,6 +409,7 @@ def replay_rounds(
     places: Ints,
     rewards: Array,
     boldness: Array,
+    round_: int,
     origin: float,
     count: int,
     due: int,
@@ -365,11 +418,13 @@ def replay_rounds(
 ) -> tuple[float, float, float]:
     """`ucb_best` of one table after the other, and `observe` where it is the arm that was played.
 
-    Until several arms are best, none can be played, or the model is due for a refresh: how many rounds were done, how
-    many of them were learned, and what the last one cost.
+    Until several arms are best, none can be played, the level is to be checked, or the model is due for a refresh: how
+    many rounds were done, how many of them were learned, and what the last one cost.
     """
     G, sums, learned = model[0], model[2], 0
     for t in range(len(tables)):
+        if (round_ + t) % CHECK_ROUNDS == 0 and doubts_level(sums, G[-1, -1]):
+            return t, learned, 0.0
         noise = unit_of_boldness(G[-1, -1], sums, intercept)
         tied = ucb_best(out[t : t + 1], tables[t], scoring, boldness, noise)
         if tied or out[t] < 0:

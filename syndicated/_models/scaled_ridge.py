@@ -17,7 +17,10 @@ intercept there is no level: centre and mean are 0, and N - 1 is N.
 No single reward owns the model: an error beyond what is usual, as the median of the last ones shows it, counts as the
 largest usual one, unless there were several such lately. And nothing is forgotten as long as the world stays: two
 CUSUMs watch whether the last errors tell the next ones, in all rewards alike (a level that moves: a season, a trend)
-or along the features (another theta). At an alarm the model starts again.
+or along the features (another theta). At an alarm the model starts again. What looks like a level may be the one row
+that is played: so rows that were not played meanwhile are compared with what they paid before, by the odds that they
+have moved with the level against that they have not. If those say so, the level is followed, apart from the model; and
+whenever it has moved far, a row that was not played on the way is asked again, by the policy.
 
 Features may not tell all of what a row pays. Where the same rows come back, each of the last `MAX_ROWS` has an effect
 of its own, u ~ N(0, v noise²), v being its posterior mean over 0 and `OWN_VARIANCES`: the mean of its n rewards
@@ -44,34 +47,45 @@ from syndicated._models.known_rows import (
     FEATURES,
     MAX_ROWS,
     MEAN,
+    MEAN_BEFORE,
+    PLAYED_LAST,
     PLAYS,
+    PLAYS_BEFORE,
     SLOTS,
     fill_slots,
     find,
+    find_unseen,
     find_untried,
     own_effects,
     own_share,
 )
 from syndicated._models.ridge import Prior, Solutions
 from syndicated._models.scaled_kernels import (
+    ALIKE,
+    CHECK_ROUNDS,
+    CHECKED,
     DRIFT_ALARM,
     EXCESS,
     FOLLOWING,
     LEVEL_ALARM,
     LIMIT,
+    MAX_ALIKE,
     MAX_SIZES,
     MODEL_FIELDS,
     MOVING,
     NEAR,
+    NOISE_BEFORE,
     NOT_ZERO,
     OWN,
     REACH,
     RSS,
+    SHIFT,
     SUMS,
     TIED,
     TIES,
     TOTAL,
     decide_round,
+    doubts_level,
     largest_usual,
     learn_round,
     meet,
@@ -100,7 +114,6 @@ MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision befor
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
 MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
-SUMS_WITHOUT_TRIALS = OWN + 1  # of a state from before there were trials
 Effects = tuple[Array, Array, Array]
 NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
 
@@ -142,8 +155,10 @@ class ScaledRidge(Learner):
     the one before, and the last one; the largest usual error, and by how much the last one was beyond it; the mean of
     the last errors, whether rewards are counted from it, and the two suspicions that the world has changed; the share
     of rows that are new, which are not among those that are remembered; v; how far rewards reach from the first, and
-    how many of the last rows were predicted when they were played first. `known` has the rows that are remembered: how
-    often they were played, the mean of their rewards, when the last was, their fingerprints and features.
+    how many of the last rows were predicted when they were played first; the level that was confirmed last, how far it
+    had moved when the model started again, the squared noise until then, and the logarithm of the odds that all rows
+    move with it. `known` has the rows that are remembered: how often they were played, the mean of their rewards, when
+    the last was, their fingerprints, the first two from before the model started again, and features.
 
     `without` names parts that are left out: `EFFECTS`, `OUTLIERS`, `RESTARTS`, `TRIALS`.
     """
@@ -214,12 +229,17 @@ class ScaledRidge(Learner):
         self._view()
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
-        """A state from before rows were remembered, or had effects of their own, remembers none; trials go on."""
-        if "sums" not in arrays or ("known" in arrays and len(arrays["sums"]) != SUMS_WITHOUT_TRIALS):
+        """A state from before rows were remembered, or had effects of their own, remembers none.
+
+        Trials go on, and of rows from before they were compared with what they had paid, nothing is known of that.
+        """
+        if "sums" not in arrays or len(arrays["sums"]) >= SUMS:
             return arrays
         kept = {name: array for name, array in arrays.items() if name != "seen"}
-        sums = np.append(arrays["sums"], np.zeros(SUMS))[:SUMS]
-        return {"known": np.zeros_like(self.known), **kept, "sums": sums}
+        known, sums = kept.get("known", np.zeros_like(self.known)), np.append(kept["sums"], np.zeros(SUMS))[:SUMS]
+        if known.shape == (len(self.known) - 2, MAX_ROWS):
+            known = np.insert(known, [PLAYS_BEFORE, PLAYS_BEFORE], 0.0, axis=0)
+        return {**kept, "known": known, "sums": sums}
 
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and what a boldness of 1 stands for."""
@@ -290,6 +310,18 @@ class ScaledRidge(Learner):
             find_untried(out, X, self.known, self.slots)
         return out
 
+    @property
+    def doubts_level(self) -> bool:
+        """Whether the level that is followed may be that of the rows that are played only."""
+        return doubts_level(self.sums, self.G[-1, -1])
+
+    def unseen(self, X: Array) -> npt.NDArray[np.bool_]:
+        """Which row went unplayed for longest; none if all that are remembered were played lately."""
+        out = np.zeros(len(X), dtype=np.bool_)
+        row = find_unseen(X, self.known, self.slots, float(self.count - CHECK_ROUNDS))
+        out[row : row + 1] = row >= 0
+        return out
+
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
         if len(boldness) == 1:
@@ -347,14 +379,14 @@ class ScaledRidge(Learner):
             self.count, self._estimated, done = self.count + int(taken), None, done + int(taken)
             self._keep_up(lost)
 
-    def replay(self, tables: Array, places: Ints, rewards: Array, boldness: Array, played: Ints) -> int:
-        """Play one table after the other, and learn where that is what was played, until equals or a refresh stop it.
+    def replay(self, tables: Array, places: Ints, rewards: Array, boldness: Array, round_: int, played: Ints) -> int:
+        """Play one table after the other, from this round on, and learn where that is what was played.
 
-        Gives how many were played.
+        Gives how many were played, until equals, a check of the level or a refresh.
         """
         if self._empty:
             return 0
-        given = self._arrays, self._scoring, tables, places, rewards, boldness, self.origin
+        given = self._arrays, self._scoring, tables, places, rewards, boldness, round_, self.origin
         found = replay_rounds(played, *given, self.count, self.due, MAX_PRECISION_LOSS, self.intercept)
         done, learned, lost = found
         if learned:
@@ -364,9 +396,10 @@ class ScaledRidge(Learner):
 
     def _keep_up(self, lost: float) -> None:
         """After an observation that cost so much precision: start again, or refresh, if it is time."""
-        if lost == math.inf and RESTARTS not in self.without:
+        alarm = lost == math.inf
+        if alarm and RESTARTS not in self.without:
             self._restart()
-        elif self.count >= self.due or not lost < MAX_PRECISION_LOSS:
+        elif self.count >= self.due or not (alarm or lost < MAX_PRECISION_LOSS):
             self._refresh()
 
     def _start(self, x: Array, reward: float) -> None:
@@ -375,16 +408,24 @@ class ScaledRidge(Learner):
             self.low, self.high = x.copy(), x.copy()
         if self.intercept:
             self.first, self.origin = x.copy(), reward
-            self.sums[MOVING] = 0.0
+            self.sums[[MOVING, CHECKED]] = 0.0
+            self.known[MEAN_BEFORE] -= reward
         self._view()
 
     def _restart(self) -> None:
         """The world has changed: what was learned before says little about it.
 
-        A level that has soon moved again goes on moving: from then on it is followed, apart from the model.
+        If all rewards have moved, rows that were not played meanwhile tell whether it is the level that has, which is
+        then followed, apart from the model. One that has soon moved again is followed at once.
         """
-        if self.sums[LEVEL_ALARM] > self.sums[DRIFT_ALARM] and self.G[-1, -1] < SOON:
-            self.sums[FOLLOWING] = 1.0
+        sums, known, level = self.sums, self.known, self.sums[LEVEL_ALARM] > self.sums[DRIFT_ALARM]
+        unseen = known[PLAYED_LAST] < self.count - CHECK_ROUNDS
+        known[PLAYS_BEFORE], known[MEAN_BEFORE] = known[PLAYS] * unseen, known[MEAN] + self.level
+        sums[[SHIFT, NOISE_BEFORE]] = sums[MOVING] * level, sums[RSS] / self.G[-1, -1]
+        if level and self.G[-1, -1] < SOON:
+            sums[[FOLLOWING, ALIKE, SHIFT]] = 1.0, MAX_ALIKE, 0.0
+        elif sums[ALIKE] < 0.0:
+            sums[FOLLOWING] = 0.0
         self._forget()
 
     def _refresh(self) -> None:

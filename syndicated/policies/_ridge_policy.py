@@ -20,6 +20,7 @@ from syndicated._models.kernels import (
     ucb_scores_by_number,
 )
 from syndicated._models.ridge import Prior, Ridge, Solutions
+from syndicated._models.scaled_kernels import CHECK_ROUNDS
 from syndicated._models.scaled_ridge import EFFECTS, OUTLIERS, RESTARTS, Effects, ScaledRidge
 from syndicated._validation import MAX_MAGNITUDE, check_number, shorten
 from syndicated.errors import InputError
@@ -175,16 +176,24 @@ class RidgePolicy(Policy):
         """The scores, in a trial round that of the best row which was never played above all others.
 
         A model that is wrong may never play the best row, and what it plays may not show that it is wrong. So rows that
-        come back are all tried some time; where rows are new, that changes nothing. A point that does not explore
-        tries nothing.
+        come back are all tried some time; where rows are new, that changes nothing. A level that is in doubt is checked
+        by a row that was not played for long. A point that does not explore tries nothing.
         """
-        if t not in TRIAL_ROUNDS or not isinstance(self.model, ScaledRidge):
+        if not isinstance(self.model, ScaledRidge) or not self._tries(t):
             return scores
-        untried = self.model.untried(arms if arms.ndim == 2 else self.model.rows[arms])
-        if untried.any():
-            best, bold = np.where(untried, scores, -np.inf).argmax(axis=1), np.flatnonzero(alphas)
+        rows = arms if arms.ndim == 2 else self.model.rows[arms]
+        wanted = self.model.unseen(rows) if self._checks_level(t) else self.model.untried(rows)
+        if wanted.any():
+            best, bold = np.where(wanted, scores, -np.inf).argmax(axis=1), np.flatnonzero(alphas)
             scores[bold, best[bold]] = np.nextafter(scores[bold].max(axis=1), np.inf)
         return scores
+
+    def _tries(self, t: int) -> bool:
+        """Whether another row than the best one may be played in this round."""
+        return t in TRIAL_ROUNDS or self._checks_level(t)
+
+    def _checks_level(self, t: int) -> bool:
+        return t % CHECK_ROUNDS == 0 and isinstance(self.model, ScaledRidge) and self.model.doubts_level
 
     def _linear_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         out = np.empty((len(alphas), len(arms)))

@@ -45,7 +45,7 @@ class LinUCB(RidgePolicy):
 
     def best(self, arms: Arms, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         boldness = self._boldness(points) if arms.ndim == 2 else None
-        if boldness is None or rng.round in TRIAL_ROUNDS or not isinstance(self.model, ScaledRidge):
+        if boldness is None or self._tries(rng.round) or not isinstance(self.model, ScaledRidge):
             return super().best(arms, points, t, rng)
         return self.model.best(arms, boldness) or super().best(arms, points, t, rng)
 
@@ -55,7 +55,7 @@ class LinUCB(RidgePolicy):
             return super().best_many(tables, point, t, rng)
         found = self.model.best_many(tables, boldness)
         for n, arm in enumerate(found):
-            if arm == TIED or t + n in TRIAL_ROUNDS:
+            if arm == TIED or self._tries(t + n):
                 found[n] = self.best(tables[n], (point,), t + n, rng(t + n))[0]
         return found
 
@@ -71,7 +71,7 @@ class LinUCB(RidgePolicy):
 
     def replay(self, tables: Array, places: Ints, rewards: Array, point: Params, t: int, played: Ints) -> int:
         boldness = self._boldness((point,))
-        if boldness is None or not isinstance(self.model, ScaledRidge):
+        if boldness is None or not isinstance(self.model, ScaledRidge) or self._tries(t):
             return 0
-        end = min(n for n in TRIAL_ROUNDS if n >= t) - t  # until then no row is tried
-        return self.model.replay(tables[:end], places[:end], rewards[:end], boldness, played[:end])
+        end = min(n for n in TRIAL_ROUNDS if n >= t) - t  # until then no row is tried for the first time
+        return self.model.replay(tables[:end], places[:end], rewards[:end], boldness, t, played[:end])

@@ -1,11 +1,14 @@
 """Many at once: `decide_many` and `learn_many` are the loops over `decide` and `learn`, to the bit."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from syndicated import Agent, Consensus, Corral, LinUCB, Space, Syndicated
 from syndicated.errors import InputError
 from syndicated.policies import POLICIES
+from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.types import Array, Decision, Ints
 
 CONTEXTS = [{"hour": float(hour), "country": country} for hour in range(12) for country in ("fr", "de")]
@@ -128,6 +131,30 @@ def test_a_replay_is_the_loop_over_the_log(name: str) -> None:
         assert many.replay(tables, places, rewards).tolist() == _looped(one, tables, places, rewards)
         assert (many.round, many.open) == (one.round, 0)
         assert many.state() == one.state()
+
+
+def test_batches_and_replays_check_a_level_that_moves_in_the_rounds_of_the_loop() -> None:
+    """The same rows in every round, whose rewards rise: now and then one that is not the best has to confirm that."""
+    one, many, replayed = (Agent(LinUCB(dim=3), id="a") for _ in range(3))
+    rows, noise = _tables(1)[0], np.random.default_rng(2)
+    for part in range(60):
+        tables, level = np.tile(rows, (64, 1, 1)), 0.1 * part
+        apart, together = [one.decide(table) for table in tables], many.decide_many(tables)
+        assert list(map(_fields, together)) == list(map(_fields, apart))
+        rewards = [float(decision.x @ [1.0, 0.5, 0.2] + level + 0.1 * noise.normal()) for decision in apart]
+        for decision, reward in zip(apart, rewards, strict=True):
+            one.learn(decision, reward)
+        many.learn_many(together, rewards)
+        assert many.state() == one.state()
+    best = int(np.argmax(rows @ [1.0, 0.5, 0.2]))
+    tables, loop = np.tile(rows, (4000, 1, 1)), copy.deepcopy(replayed)
+    places = np.where(noise.random(4000) < 0.8, best, noise.integers(4, size=4000))
+    rewards = rows[places] @ [1.0, 0.5, 0.2] + 0.002 * np.arange(4000) + 0.1 * noise.normal(size=4000)
+    played = replayed.replay(tables, places, rewards)
+    assert played.tolist() == _looped(loop, tables, places, rewards)
+    assert replayed.state() == loop.state()
+    assert any(played[t] != best for t in range(1024, 4000, 32) if t not in TRIAL_ROUNDS)
+    assert np.mean(played[1000:] != best) < 0.05
 
 
 def test_named_arms_are_replayed() -> None:

@@ -2,7 +2,8 @@
 
 The files in data/ are of the version before rewards were counted from an origin and features scaled; those of models of
 arms, of the version before outliers were cut; that with boldness 2, of the version before rows were remembered; that
-with effects, of the version before rows were tried.
+with effects, of the version before rows were tried; that with trials, of the version before rows told whether a level
+moves.
 """
 
 from collections.abc import Callable
@@ -27,8 +28,9 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "ucbglm": lambda: Agent(UCBGLM(dim=3), seed=5),
     "linucb-boldness-2": lambda: Agent(LinUCB(dim=3), seed=6),
     "linucb-effects": lambda: Agent(LinUCB(dim=3), seed=7, catalogue=CATALOGUE),
+    "linucb-trials": lambda: Agent(LinUCB(dim=3), seed=8, catalogue=CATALOGUE),
 }
-UNTUNED = ("linucb-boldness-2", "linucb-effects")
+UNTUNED = ("linucb-boldness-2", "linucb-effects", "linucb-trials")
 names = pytest.mark.parametrize("name", AGENTS)
 
 

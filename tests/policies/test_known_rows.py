@@ -15,6 +15,7 @@ from syndicated._models.known_rows import (
     SLOTS,
     fill_slots,
     find,
+    find_unseen,
     find_untried,
     fingerprint,
     own_slot,
@@ -36,19 +37,21 @@ def _nothing(dim: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 def test_the_rows_played_last_are_found_and_no_others(kinds: int, unit: float) -> None:
     rng = np.random.default_rng(kinds)
-    table, (known, slots), last = unit * rng.normal(size=(kinds, 3)), _nothing(3), OrderedDict[int, int]()
+    table, (known, slots), places = unit * rng.normal(size=(kinds, 3)), _nothing(3), OrderedDict[int, int]()
+    played = dict[int, int]()
     for count, row in enumerate(rng.integers(kinds, size=3000).tolist(), start=1):
-        place, new = recall(known, slots, table[row], count)
-        assert new == (row not in last)
-        if new and len(last) == MAX_ROWS:
-            assert place == last.popitem(last=False)[1]
-        assert new or place == last[row]
-        last[row] = place
-        last.move_to_end(row)
-    assert [find(known, slots, table, row) for row in range(kinds)] == [last.get(row, -1) for row in range(kinds)]
+        place, last = recall(known, slots, table[row], count)
+        new = row not in places
+        assert last == (0 if new else played[row])
+        if new and len(places) == MAX_ROWS:
+            assert place == places.popitem(last=False)[1]
+        assert new or place == places[row]
+        places[row], played[row] = place, count
+        places.move_to_end(row)
+    assert [find(known, slots, table, row) for row in range(kinds)] == [places.get(row, -1) for row in range(kinds)]
     again = np.full(SLOTS, 7.0)
     fill_slots(known, again)
-    assert [find(known, again, table, row) for row in range(kinds)] == [last.get(row, -1) for row in range(kinds)]
+    assert [find(known, again, table, row) for row in range(kinds)] == [places.get(row, -1) for row in range(kinds)]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60))
@@ -59,7 +62,7 @@ def test_rows_whose_slots_are_the_same_are_found_behind_each_other(rows: list[in
     (known, slots), table = _nothing(1), many[last][:6]
     seen = set[int]()
     for count, row in enumerate(rows, start=1):
-        assert recall(known, slots, table[row], count)[1] == (row not in seen)
+        assert (recall(known, slots, table[row], count)[1] == 0) == (row not in seen)
         seen.add(row)
     for row in seen:  # leave one after the other
         at = known_rows.slot_of(known, slots, table, row, fingerprint(table, row))
@@ -83,6 +86,19 @@ def test_a_row_is_tried_when_it_was_played() -> None:
     known[known_rows.PLAYS, place] = 1.0
     find_untried(out, table, known, slots)
     assert out.tolist() == [True, False]
+
+
+def test_the_row_that_went_unplayed_for_longest_is_found() -> None:
+    (known, slots), table = _nothing(1), np.array([[1.0], [2.0], [3.0], [4.0]])
+    for count, row in enumerate([2, 0, 1, 2, 0], start=1):
+        place, _ = recall(known, slots, table[row], count)
+        known[known_rows.PLAYS, place] += 1.0
+    assert find_unseen(table, known, slots, 9.0) == 1
+    assert find_unseen(table[[0, 2, 3]], known, slots, 9.0) == 1  # the third row was played before the first
+    assert find_unseen(table, known, slots, 4.0) == 1
+    assert find_unseen(table, known, slots, 3.0) == -1
+    known[known_rows.PLAYS] = 0.0  # the model has started again
+    assert find_unseen(table, known, slots, 9.0) == -1
 
 
 # Trials

@@ -22,13 +22,19 @@ from syndicated import (
 )
 from syndicated._models.known_rows import fingerprint
 from syndicated._models.scaled_kernels import (
+    ALIKE,
+    CHECKED,
     DRIFT_ALARM,
     FOLLOWING,
     LEVEL_ALARM,
     MAX_SIZES,
+    MOVING,
     NEW_SHARE,
     NO_LIMIT,
     RSS,
+    SUMS,
+    doubts_level,
+    judge_level,
     largest_usual,
 )
 from syndicated._models.scaled_ridge import OWN_VARIANCES, PENALTIES, ScaledRidge
@@ -346,6 +352,64 @@ def test_a_level_that_moves_is_followed_apart_from_the_model(make: type[RidgePol
     slopes = model.thetas[0, :3] * model.unit
     np.testing.assert_allclose(slopes, [1.0, -0.5, 0.25], atol=0.1)
     assert model.level + model.thetas[0, -1] == pytest.approx(2.0 + season[-1], abs=0.5)
+
+
+def test_the_odds_that_rows_move_with_the_level_are_those_of_two_normal_likelihoods() -> None:
+    rng, sums = np.random.default_rng(3), np.zeros(SUMS)
+    for noise, level in rng.normal(0.3, 0.5, size=(40, 2)):
+        before, variance, moved = sums[ALIKE], abs(noise), level + noise
+        with_level, without = (-0.5 * (moved - at) ** 2 / variance for at in (level, 0.0))
+        judge_level(sums, moved, level, variance)
+        assert sums[ALIKE] == pytest.approx(np.clip(before + min(with_level - without, 2.0), -5.0, 5.0))
+        assert sums[FOLLOWING] == 1.0 or sums[ALIKE] <= 3.0
+    assert sums[FOLLOWING] == 1.0
+
+
+def test_a_level_is_in_doubt_once_it_has_moved_three_noises_and_is_followed() -> None:
+    sums = np.zeros(SUMS)
+    sums[[RSS, MOVING, CHECKED]] = 100 * 0.25, 2.1, 0.5
+    assert not doubts_level(sums, 100.0)
+    sums[FOLLOWING] = 1.0
+    assert doubts_level(sums, 100.0)
+    sums[MOVING] = 1.9
+    assert not doubts_level(sums, 100.0)
+    sums[MOVING] = -1.1
+    assert doubts_level(sums, 100.0)
+
+
+ROWS = np.array([[1.0, 0.2], [0.4, 0.9], [-0.3, 0.5], [-0.8, -0.6], [0.1, -1.0], [0.6, -0.4]])
+
+
+def play_rows(
+    rewards: Callable[[int], Array], rounds: int, make: type[RidgePolicy] = LinUCB
+) -> tuple[Agent, list[int]]:
+    """An agent with the same six rows in every round, and what it played."""
+    agent, noise, played = Agent(make(dim=2), seed=4), np.random.default_rng(8), []
+    for t in range(rounds):
+        decision = agent.decide(ROWS)
+        agent.learn(decision, float(rewards(t)[decision.arm] + 0.05 * noise.normal()))
+        played.append(decision.arm)
+    return agent, played
+
+
+@both
+def test_a_level_that_rises_slowly_is_followed_where_the_same_rows_come_back(make: type[RidgePolicy]) -> None:
+    agent, played = play_rows(lambda t: ROWS @ [0.5, 0.1] + 0.0004 * t, 5000, make)
+    assert isinstance(agent.policy, RidgePolicy)
+    model = agent.policy.model
+    assert isinstance(model, ScaledRidge)
+    assert model.sums[FOLLOWING] == 1.0
+    assert model.G[-1, -1] > 2000  # it has not started again for long
+    assert np.mean(np.array(played[2000:]) != 0) < 0.02
+
+
+@both
+def test_a_row_that_falls_alone_is_no_level_and_another_is_found(make: type[RidgePolicy]) -> None:
+    """Theta moves from one end to the other: the row that is played, the best one, becomes the worst."""
+    theta = np.array([0.5, 0.1])
+    _, played = play_rows(lambda t: ROWS @ theta * (1 - t / 2000), 4000, make)
+    assert np.mean(np.array(played[1000:1500]) == 0) > 0.9
+    assert np.mean(np.array(played[3600:]) == 3) > 0.9
 
 
 def test_without_an_intercept_no_level_is_followed() -> None:

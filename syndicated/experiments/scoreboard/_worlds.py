@@ -18,6 +18,8 @@ from syndicated.spec import Spec, build, spec_of
 
 BOARD_SEED = 1001
 BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
+SHORT_REPEATS, SHORT_ROUNDS = 100, 1000  # so many cost little
+SAME_ROWS_REPEATS = 40  # where the same rows come back, single runs that lock in decide
 OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Default", "Syndicated", "OP", "Best fixed"
 FORESEEN_FIXED = "Best fixed on other repeats"
 BASE_WITH_INTERCEPT, BOLDNESS_2 = "Syndicated, intercept", "boldness=2"
@@ -98,6 +100,7 @@ def _world(
 ) -> Experiment:
     """One of the paper's experiments, some arguments of its world and its policy changed; with all tuners or few."""
     paper = _PAPER[source]
+    environment = {**paper.environment, **(world or {})}
     plays = {**paper.policy, **(policy or {})}
     tuners = _tuners(plays, told or {})
     natural = [label for label, spec in candidates(tuners).items() if "boldness" in spec["space"]]
@@ -109,17 +112,25 @@ def _world(
     whole = Experiment(
         name=name,
         title=title,
-        environment={**paper.environment, **(world or {})},
+        environment=environment,
         policy=plays,
         tuners=tuners,
         policies=policies,
         horizon=horizon,
-        repeats=MOVIELENS_REPEATS if paper.environment["name"] == "MovieLens" else BOARD_REPEATS,
+        repeats=_repeats(environment, horizon),
         seed=BOARD_SEED,
         delay=delay,
         watched=False,
     )
     return only(whole, FEW_TUNERS) if few else whole
+
+
+def _repeats(environment: Mapping[str, Any], horizon: int) -> int:
+    if environment["name"] == "MovieLens":
+        return MOVIELENS_REPEATS
+    if horizon <= SHORT_ROUNDS:
+        return SHORT_REPEATS
+    return SAME_ROWS_REPEATS if environment.get("fixed") or environment.get("one_hot") else BOARD_REPEATS
 
 
 def _hard(name: str, title: str, world: Mapping[str, Any], policy: str = "linucb", **size: int) -> Experiment:

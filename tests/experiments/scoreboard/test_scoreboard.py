@@ -97,7 +97,8 @@ def test_the_board_has_the_worlds_of_the_standing_comparison() -> None:
 def test_every_world_can_be_played_at_its_size(name: str) -> None:
     e = WORLDS[name]
     assert (e.horizon, e.seed, e.watched) == (SHORT.get(name, 10_000), 1001, False)
-    assert e.repeats == (8 if "movielens" in name else 20)
+    same_rows = e.environment.get("fixed") or e.environment.get("one_hot")
+    assert e.repeats == (8 if "movielens" in name else 100 if name in SHORT else 40 if same_rows else 20)
     assert e.policy["intercept"] == (name in INTERCEPT)
     assert e.policies[OUR_TUNER] == {**e.policy, "intercept": True}
     assert e.policies.keys() >= (NATURAL & e.tuners.keys())
@@ -427,9 +428,9 @@ def test_a_part_of_the_board_says_that_it_is_one() -> None:
     ]
     part = _markdown.page([*whole_board()[2:], made_up("linucb-paper", Syndicated=[1, 2])], {})
     assert (
-        "**Not the whole board**: 32 of 33 worlds, 2 to 20 repeats; left out: the worlds `linucb-intercept`.\n" in part
+        "**Not the whole board**: 32 of 33 worlds, 2 to 100 repeats; left out: the worlds `linucb-intercept`.\n" in part
     )
-    assert "32 of 33 worlds, 8 to 20 repeats; left out: the worlds `linucb-paper` and the tuners Default, " in (
+    assert "32 of 33 worlds, 8 to 100 repeats; left out: the worlds `linucb-paper` and the tuners Default, " in (
         _markdown.page(worlds[1:], {})
     )
 
