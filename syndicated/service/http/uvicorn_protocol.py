@@ -37,6 +37,7 @@ class BundlingTransport:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
+        self.is_closing = transport.is_closing  # which every request asks for; all others by `__getattr__`
         self._parts: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -53,7 +54,7 @@ class BundlingTransport:
 
     def flush(self) -> None:
         parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
+        if parts and not self.is_closing():
             self._transport.writelines(parts)
 
 
