@@ -13,6 +13,7 @@
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -59,9 +60,12 @@ class Vector(Encoder):
             for arm in arms
             if not isinstance(arm, PreparedArm) and isinstance(arm.x, list) and arm.features is None
         ]
-        with suppress(ValueError):
-            X = np.array(lists)
-            if X.dtype == np.float64 and X.shape == (len(arms), self._size) and X.size <= MAX_CELLS:
+        K, size = len(arms), self._size
+        # Truth values would be packed as numbers: where the first is one, or a whole number, each is looked at.
+        if len(lists) == K and set(map(len, lists)) == {size} and K * size <= MAX_CELLS and type(lists[0][0]) is float:
+            X = np.empty((K, size))
+            with suppress(struct.error):
+                struct.pack_into(f"{K * size}d", X.data, 0, *chain.from_iterable(lists))
                 return self._beside_context(self._context(context), X)
         return super().table(context, arms)
 

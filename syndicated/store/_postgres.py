@@ -45,7 +45,8 @@ CREATE SEQUENCE IF NOT EXISTS log_numbers MINVALUE 0 START 0;
 SELECT setval('log_numbers', greatest((SELECT last_value FROM log_numbers), (SELECT coalesce(max(seq), 0) FROM log)))
 """
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
-ARRAYS = "?::bigint[], ?::bigint[], ?::text[], ?::float8[], ?::bigint[], ?::float8[], ?::text[], ?::text[], ?::bytea[]"
+COPY = f"COPY log ({COLUMNS}) FROM STDIN (FORMAT BINARY)"
+COPY_TYPES = ("int8", "int8", "text", "float8", "int8", "float8", "text", "text", "bytea")  # of the columns
 MAKE_SCHEMA = """
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'syndicated') THEN CREATE SCHEMA syndicated; END IF;
@@ -164,15 +165,15 @@ class Postgres(SQL):
         """Only batches notify: the database notifies for one transaction at a time, and entries wait for nobody."""
         if not events:
             return
-        seq, bandit, kind, at, ref, learn, *rest = map(list, zip(*map(seal, events), strict=True))
-        columns = [seq, bandit, kind, _floats(at), ref, _floats(learn), *rest]
-        insert = f"INSERT INTO log ({COLUMNS}) SELECT * FROM unnest({ARRAYS})"
-        if not self._exclusive:
-            self._run(insert, *columns)
-            return
-        self._run(f"WITH added AS ({insert}) SELECT pg_notify('syndicated', '')", *columns)
-        beyond = "(SELECT last_value FROM log_numbers) < ?"  # numbers of a copy were not reserved
-        self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", seq[-1], seq[-1])
+        self._wrote = True
+        with self._errors(), self._connected().cursor() as cursor, cursor.copy(COPY) as copy:
+            copy.set_types(COPY_TYPES)
+            for row in map(seal, events):
+                copy.write_row(row)
+        if self._exclusive:
+            self._rows("SELECT pg_notify('syndicated', '')")
+            beyond, last = "(SELECT last_value FROM log_numbers) < ?", events[-1].seq  # a copy's were not reserved
+            self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", last, last)
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         pairs = list(keys)
@@ -296,7 +297,3 @@ def _parsed(address: str) -> dict[str, Any]:
         form = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE with a percent-encoded password"
         raise InputError(f"the address of a journal must be {form}; got another form")
     return parts
-
-
-def _floats(values: list[Any]) -> list[float | None]:
-    return [None if value is None else float(value) for value in values]

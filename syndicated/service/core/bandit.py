@@ -300,6 +300,7 @@ class Bandit:
             "numbered": list(self.registered.numbers),
             "learned": self.version,
             "closed": self.closed,
+            "closable": self.closable,
             "lates": self.lates,
             "importing": self.importing,
             "history": self.history.head(),
@@ -311,12 +312,13 @@ class Bandit:
         return pack(head, {"history": self.history.rows(), "agent": agent})
 
     @classmethod
-    def from_snapshot(cls, data: bytes) -> "Bandit":
-        """The bandit that a snapshot is of."""
+    def from_snapshot(cls, data: bytes, seq: int = 0) -> "Bandit":
+        """The bandit that a snapshot is of, which was taken at this sequence number."""
         head, arrays = unpack(data)
         bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
         bandit.retired, bandit.version = head["retired"], head["learned"]
         bandit.closed, bandit.lates = head["closed"], head["lates"]
+        bandit.closable = head.get("closable", seq)  # of before this was kept: any decision up to there
         bandit.importing = head.get("importing", False)
         bandit.past = msgspec.convert(head.get("past", []), list[PastEpoch])
         bandit.loads = msgspec.convert(head.get("loads", []), list[Load])

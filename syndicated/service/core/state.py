@@ -77,9 +77,7 @@ class State:
             if snapshot.bandit == SERVICE_ID:
                 self._restore(snapshot.state)
             else:
-                bandit = Bandit.from_snapshot(snapshot.state)
-                bandit.closable = snapshot.seq  # any decision up to it
-                self._add(bandit)
+                self._add(Bandit.from_snapshot(snapshot.state, snapshot.seq))
         except Exception as error:  # whatever damage leads to
             of = f"bandit {snapshot.bandit} at {snapshot.seq}"
             log.error("the snapshot of %s is damaged, an older one and the log are used: %s", of, error)

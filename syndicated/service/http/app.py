@@ -1,23 +1,25 @@
 """The service over HTTP: one ASGI application, which answers every request.
 
     request ─► App ─► decide, reward: BoundEndpoint ─► handler ─► service        (before the router, which is slow)
-                └──► router ─► the other BoundEndpoints, and the dashboard's pages
+                └──► proxy headers ─► router ─► the other BoundEndpoints, and the dashboard's pages
 
 Every exception on the way becomes a problem document here, and nowhere else.
 """
 
 import itertools
 import logging
+import os
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from syndicated._security_headers import SERVICE_HEADERS
 from syndicated.service.core.problems import Problem
@@ -65,9 +67,11 @@ class App:
         self._run_id, self._request_numbers = secrets.token_hex(6), itertools.count()
         endpoints = [BoundEndpoint(endpoint, gate, metrics) for endpoint in TABLE]
         self._hot = {each.endpoint.path.removeprefix(BANDIT + "/"): each for each in endpoints if each.endpoint.hot}
-        self._router = Router(
+        router = Router(
             [*_routes(endpoints), *more_routes], redirect_slashes=False, lifespan=self._lifespan, default=not_found
         )
+        # Only pages ask for the caller's address and scheme: what is hot need not wait until they are found out.
+        self._router: ASGIApp = cast(Any, ProxyHeadersMiddleware)(router, trusted_hosts=_trusted_proxies())
 
     @asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
@@ -161,6 +165,11 @@ class _Methods:
             raise ProblemWithHeaders(405, "method", detail, {"allow": allowed})
         response = await endpoint.respond(scope, receive)
         await response(scope, receive, send)
+
+
+def _trusted_proxies() -> str:
+    """The addresses of proxies that are believed what they say about callers, as uvicorn has them."""
+    return os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")
 
 
 def _routes(endpoints: Iterable[BoundEndpoint]) -> list[BaseRoute]:

@@ -35,6 +35,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # the app reads them, where they matter
                 timeout_graceful_shutdown=DRAIN_SECONDS,
             )
         )

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from syndicated.service.core.limits import Limits
 
 MAX_HEADER_BYTES = 64 * 2**10  # of the request line and the headers together
+MAX_PIPELINED = 100  # requests of a connection that wait for the replies to those before them
 _TOO_LARGE = b"the address and the headers of a request must have at most %d bytes" % MAX_HEADER_BYTES
 _TOO_SLOW = b"the %s of a request must come within %g seconds"
 
@@ -37,6 +38,7 @@ class BundlingTransport:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
+        self.is_closing = transport.is_closing  # which every request asks for; all others by `__getattr__`
         self._parts: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -53,7 +55,7 @@ class BundlingTransport:
 
     def flush(self) -> None:
         parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
+        if parts and not self.is_closing():
             self._transport.writelines(parts)
 
 
@@ -141,6 +143,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self._refused = True
                 raise ValueError(_TOO_LARGE)  # the parser stops, and uvicorn calls send_400_response
         super().on_headers_complete()
+        if len(self.pipeline) > MAX_PIPELINED:
+            raise ValueError(f"at most {MAX_PIPELINED} requests of a connection may wait for their turn")
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes -= len(body)

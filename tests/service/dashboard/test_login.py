@@ -68,6 +68,17 @@ def test_the_login_keeps_the_key_where_scripts_and_other_sites_cannot_use_it(tmp
     tell(tmp_path, story)
 
 
+def test_a_proxy_on_this_machine_is_believed_that_the_visitor_uses_tls(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        async with site.visitor("http") as visitor:
+            told = {"x-forwarded-proto": "https", "origin": "https://test"}
+            answer = await visitor.post("/login", data={"key": site.secret, "next": "/"}, headers=told)
+            assert answer.status_code == 303, answer.text
+            assert "secure" in answer.headers["set-cookie"].lower()
+
+    tell(tmp_path, story)
+
+
 def test_expectation_29_a_session_is_no_key_and_ends(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         async with site.visitor() as visitor:

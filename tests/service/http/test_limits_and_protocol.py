@@ -301,3 +301,12 @@ def test_expectation_27_large_requests_are_read_off_the_loop(play: Callable[...,
         assert (reply.status_code, reply.json()["type"]) == (422, "/docs#problem-invalid")
 
     play(test)
+
+
+def test_requests_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
+    """A caller who sends on and on without reading a reply is cut off."""
+    with running(tmp_path / "journal.db") as server, _calling(server) as caller:
+        head = f"host: x\r\nauthorization: Bearer {server.key}\r\ncontent-length: 2\r\n\r\n"
+        sent = f"POST /v1/bandits/b/decide HTTP/1.1\r\n{head}{{}}".encode()
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            caller.sendall(sent * 100_000)
