@@ -64,7 +64,7 @@ MIN_TRIED = 256  # rewards before arms that went unplayed are tried again
 UNPLAYED_SHARE = 0.3  # of all rewards: an arm that had none of the last ones went unplayed
 RISE = 0.5  # in standard deviations of the noise, or in logits: what a tried arm must pay more than the best one
 FIRST_HOPE, RISE_ALARM = 0.5, 4.0  # of the log-likelihood that a tried arm pays so much, before it starts again
-ARM, HOPE, TRIED = range(3)  # the entries of `trial`; the first is the arm's number and 1
+ARM, HOPE, TRIED = range(3)  # the entries of `trial`; the first is the arm's number plus 1
 NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
 
 
@@ -77,7 +77,9 @@ class ArmModels(Learner):
     `covariances` are the arms' own parts, `common` and `common_covariance` the shared one. `columns` has what was seen
     of every feature, of which `varying` had varied when it was last looked at; `center` and `weight` are the scale in
     use. `sums` are over rewards: the first one, the sum of what is above it; the sum of squared errors in standard
-    units, and their count; the number of rows; and 1 if rewards are taken around their mean.
+    units, and their count; the number of rows; and 1 if rewards are taken around their mean. `falls` has the mean of
+    each arm's last errors and the suspicion that it pays less, `last` the count of rewards at its last one, and `trial`
+    the arm that is tried again, the hope for it and how often it was played since.
     """
 
     dim: int
@@ -408,7 +410,7 @@ class ArmModels(Learner):
 
     def _forget(self) -> None:
         """Leave nothing of the arms but the priors of now."""
-        for name in OF_ARMS:
+        for name in (*OF_ARMS, "trial"):
             getattr(self, name)[:] = 0
         self._set_priors()
         if self.hybrid:

@@ -214,7 +214,7 @@ def own_scores(out: Array, X: Array, scoring: Scoring, alphas: Array) -> None:
 
 
 @compiled(f"void(f8[:,::1], f8[:,::1], {SCORING}, f8[::1], f8)")
-def score(scores: Array, X: Array, scoring: Scoring, boldness: Array, noise: float) -> None:
+def natural_scores(scores: Array, X: Array, scoring: Scoring, boldness: Array, noise: float) -> None:
     """The optimistic scores of every boldness, in multiples of the noise, under the first of the inverses."""
     centre, unit, inverses, thetas, sums, _, _ = scoring
     alphas = np.empty(len(boldness))
@@ -233,7 +233,7 @@ def ucb_best(out: Ints, X: Array, scoring: Scoring, boldness: Array, noise: floa
     Gives whether several arms are best, which is for a draw to settle.
     """
     scores = np.empty((len(boldness), len(X)))
-    score(scores, X, scoring, boldness, noise)
+    natural_scores(scores, X, scoring, boldness, noise)
     best(out, scores, X)
     return break_ties(scores, np.empty(0))
 
@@ -246,7 +246,7 @@ def ucb_best_many(out: Ints, tables: Array, scoring: Scoring, boldness: Array, n
     for start in range(0, len(tables), together):
         some = tables[start : start + together]
         scores = np.empty((len(some), K))
-        score(scores.reshape((1, -1)), some.reshape((-1, dim)), scoring, boldness, noise)
+        natural_scores(scores.reshape((1, -1)), some.reshape((-1, dim)), scoring, boldness, noise)
         for t in range(len(some)):
             own, arm = scores[t : t + 1], out[start + t : start + t + 1]
             best(arm, own, some[t])
@@ -305,7 +305,7 @@ def judge_level(sums: Array, moved: float, level: float, variance: float) -> Non
     """What a row says that has moved so far while the level has by that: do all move with it, or those played only?
 
     The logarithm of the odds of N(level, variance) against N(0, variance) is summed up. Many rows have to confirm a
-    level before it is followed; one that clearly has not moved is enough to stop that.
+    level before it is followed; one that clearly has not moved is enough to refute it.
     """
     gain = (moved - level / 2.0) * level / max(variance, LEAST_VARIANCE)
     sums[ALIKE] = max(min(sums[ALIKE] + min(gain, MAX_GAIN), MAX_ALIKE), -MAX_ALIKE)
@@ -334,7 +334,7 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     meet(x, unit, low, high)
     place, last = recall(known, slots, x, count)
     row = known[:, place]
-    if sums[SHIFT] != 0.0 and row[PLAYS] == 0.0 and row[PLAYS_BEFORE] > 0.0:
+    if sums[SHIFT] != 0.0 and sums[FOLLOWING] == 0.0 and row[PLAYS] == 0.0 and row[PLAYS_BEFORE] > 0.0:
         judge_level(sums, y - row[MEAN_BEFORE], sums[SHIFT], sums[NOISE_BEFORE] * (1.0 + 1.0 / row[PLAYS_BEFORE]))
     y -= sums[MOVING] * sums[FOLLOWING]
     sums[NEW_SHARE] += ((last == 0) - sums[NEW_SHARE]) / min(count + KNOWN_ROWS, NEW_ROUNDS)
@@ -350,7 +350,7 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     scale = 1.0 + left + (1.0 - share) ** 2 * w
     error = usual(sums, sizes, count, y - predicted, scale)
     if row[PLAYS] > 0.0 and last < count - CHECK_ROUNDS and doubts_level(sums, G[-1, -1]):
-        check_level(sums, error, scale * sums[RSS] / G[-1, -1])
+        check_level(sums, y - predicted, scale * sums[RSS] / G[-1, -1])
     watch(sums, trace, z, u, y - predicted, error, scale, G[-1, -1])
     lost = 1.0 + linear * linear * w
     follow(stack, theta, linear * z, linear * u, error / spread, lost, factored)

@@ -107,12 +107,13 @@ OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that 
 MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is looked up for a decision
 MIN_OWN_VARIANCE = 1e-3  # less is none
 MIN_JUDGED_RSS = 1e-6  # of the rewards' sum of squares: what rows explain beyond that says nothing for effects
-SOON = 500  # observations within which a level that moved twice is one that moves
+SOON = 500  # observations since a start within which a level that has moved is taken to go on
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are at once
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
+OLD_SUMS = ((11,), (13,), (15,))  # of states from before there were effects, trials and checks of levels
 MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
 Effects = tuple[Array, Array, Array]
 NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
@@ -155,8 +156,8 @@ class ScaledRidge(Learner):
     the one before, and the last one; the largest usual error, and by how much the last one was beyond it; the mean of
     the last errors, whether rewards are counted from it, and the two suspicions that the world has changed; the share
     of rows that are new, which are not among those that are remembered; v; how far rewards reach from the first, and
-    how many of the last rows were predicted when they were played first; the level that was confirmed last, how far it
-    had moved when the model started again, the squared noise until then, and the logarithm of the odds that all rows
+    how many of the last rows were predicted when they were played first; the level that was last in question, how far
+    it had moved when the model started again, the squared noise until then, and the logarithm of the odds that all rows
     move with it. `known` has the rows that are remembered: how often they were played, the mean of their rewards, when
     the last was, their fingerprints, the first two from before the model started again, and features.
 
@@ -233,7 +234,7 @@ class ScaledRidge(Learner):
 
         Trials go on, and of rows from before they were compared with what they had paid, nothing is known of that.
         """
-        if "sums" not in arrays or len(arrays["sums"]) >= SUMS:
+        if "sums" not in arrays or arrays["sums"].shape not in OLD_SUMS:
             return arrays
         kept = {name: array for name, array in arrays.items() if name != "seen"}
         known, sums = kept.get("known", np.zeros_like(self.known)), np.append(kept["sums"], np.zeros(SUMS))[:SUMS]
@@ -318,8 +319,9 @@ class ScaledRidge(Learner):
     def unseen(self, X: Array) -> npt.NDArray[np.bool_]:
         """Which row went unplayed for longest; none if all that are remembered were played lately."""
         out = np.zeros(len(X), dtype=np.bool_)
-        row = find_unseen(X, self.known, self.slots, float(self.count - CHECK_ROUNDS))
-        out[row : row + 1] = row >= 0
+        if max(len(X), len(self.rows)) <= MAX_OWN_ARMS:
+            row = find_unseen(X, self.known, self.slots, float(self.count - CHECK_ROUNDS))
+            out[row : row + 1] = row >= 0
         return out
 
     def best(self, X: Array, boldness: Array) -> list[int] | None:
@@ -416,13 +418,13 @@ class ScaledRidge(Learner):
         """The world has changed: what was learned before says little about it.
 
         If all rewards have moved, rows that were not played meanwhile tell whether it is the level that has, which is
-        then followed, apart from the model. One that has soon moved again is followed at once.
+        then followed, apart from the model. One that has moved soon after a start is followed at once.
         """
         sums, known, level = self.sums, self.known, self.sums[LEVEL_ALARM] > self.sums[DRIFT_ALARM]
         unseen = known[PLAYED_LAST] < self.count - CHECK_ROUNDS
         known[PLAYS_BEFORE], known[MEAN_BEFORE] = known[PLAYS] * unseen, known[MEAN] + self.level
         sums[[SHIFT, NOISE_BEFORE]] = sums[MOVING] * level, sums[RSS] / self.G[-1, -1]
-        if level and self.G[-1, -1] < SOON:
+        if level and self.G[-1, -1] < SOON and sums[ALIKE] >= 0.0:
             sums[[FOLLOWING, ALIKE, SHIFT]] = 1.0, MAX_ALIKE, 0.0
         elif sums[ALIKE] < 0.0:
             sums[FOLLOWING] = 0.0

@@ -21,6 +21,7 @@ LINKS = ("auto", "logistic", "linear")
 STRUCTURES = ("per-arm", "hybrid", "shared")
 LOGISTIC_VARIANCE, LINEAR_VARIANCE = 8.0, 2.0  # of a row's logit, and of its reward in units of the noise's
 OLD_SUMS = 6  # of the states of before
+UNKNOWN = np.zeros(0)
 LOGIT_UNIT = 0.35  # of boldness, in standard deviations of a logit; that of a linear reward is 1
 
 
@@ -110,9 +111,11 @@ class ArmModelPolicy(ArmPolicy):
         old = {name for name, array in arrays.items() if name.endswith(".sums") and array.shape == (OLD_SUMS,)}
         cut = {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
         for part in ("logistic", "linear"):
-            K, count = arrays[f"{part}.plays"].size, int(arrays[f"{part}.sums"][ROWS])
-            watched = {"falls": np.zeros((K, 2)), "last": np.full(K, count), "trial": np.zeros(3)}
-            cut = {f"{part}.{name}": array for name, array in watched.items()} | cut
+            plays, sums = cut.get(f"{part}.plays", UNKNOWN), cut.get(f"{part}.sums", UNKNOWN)
+            if sums.shape == (SUMS,) and np.isfinite(sums[ROWS]):  # else the state is refused
+                last = np.full(plays.size, int(sums[ROWS]))
+                watched = {"falls": np.zeros((plays.size, 2)), "last": last, "trial": np.zeros(3)}
+                cut = {f"{part}.{name}": array for name, array in watched.items()} | cut
         return cut
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:

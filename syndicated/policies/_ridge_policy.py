@@ -31,6 +31,7 @@ from syndicated.types import Arms, Array, Ints, Params
 
 # Rounds in which a row that was never played is, of those that come back: four in the time in which rounds double.
 TRIAL_ROUNDS = frozenset(math.floor(2 ** (k / 4)) for k in range(4 * 62))
+NO_ROW = np.zeros(1, dtype=np.bool_)
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
 
@@ -182,7 +183,9 @@ class RidgePolicy(Policy):
         if not isinstance(self.model, ScaledRidge) or not self._tries(t):
             return scores
         rows = arms if arms.ndim == 2 else self.model.rows[arms]
-        wanted = self.model.unseen(rows) if self._checks_level(t) else self.model.untried(rows)
+        wanted = self.model.unseen(rows) if self._checks_level(t) else NO_ROW
+        if t in TRIAL_ROUNDS and not wanted.any():
+            wanted = self.model.untried(rows)
         if wanted.any():
             best, bold = np.where(wanted, scores, -np.inf).argmax(axis=1), np.flatnonzero(alphas)
             scores[bold, best[bold]] = np.nextafter(scores[bold].max(axis=1), np.inf)

@@ -6,10 +6,10 @@ An arm that had less than its share of the plays is looked at again: its s_a gro
 in MOSS (Audibert and Bubeck, *Minimax policies for adversarial and stochastic bandits*, COLT 2009), with b = 1, and 3
 where all rows are alike, so that nothing but this explores. Arms that were never played come in a random order.
 
-Where all rows are alike, the arm that went unplayed for longest is tried four times while the rounds double, from round
-256 on, if it had none of the last 0.3 of all rewards: it may have become the best one. It is tried on while its rewards
-say so (a test of two likelihoods), and starts again if they go on. An arm that pays less than it did starts again, too,
-whatever the rows.
+Where all rows are alike, the arm that went unplayed for longest is tried four times while the rounds double, from the
+256th reward on, if it had none of the last 0.3 of all rewards: it may have become the best one. It is tried on while
+its rewards say so (a test of two likelihoods), and starts again if they go on. An arm that pays less than it did starts
+again, too, whatever the rows.
 
 Needs nothing. A decision costs O(K D²) with D features, the constant among them, and a reward O(D²), three times that
 for a logistic model, however many came before; at times that grow by 1.5, scales and priors are looked at again, O(K
