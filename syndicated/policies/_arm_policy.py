@@ -112,7 +112,7 @@ class ArmModelPolicy(ArmPolicy):
         cut = {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
         for part in ("logistic", "linear"):
             plays, sums = cut.get(f"{part}.plays", UNKNOWN), cut.get(f"{part}.sums", UNKNOWN)
-            if sums.shape == (SUMS,) and np.isfinite(sums[ROWS]):  # else the state is refused
+            if sums.shape == (SUMS,) and sums.dtype == float and np.isfinite(sums[ROWS]):  # else the state is refused
                 last = np.full(plays.size, int(sums[ROWS]))
                 watched = {"falls": np.zeros((plays.size, 2)), "last": last, "trial": np.zeros(3)}
                 cut = {f"{part}.{name}": array for name, array in watched.items()} | cut

@@ -208,6 +208,24 @@ def test_a_missing_array_is_refused(name: str) -> None:
     _refused(agent, _without(agent.state(), name), "other arrays")
 
 
+@pytest.mark.parametrize("part", ["logistic", "linear"])
+@pytest.mark.parametrize("name", ["plays", "sums"])
+def test_a_damaged_state_of_models_of_arms_is_refused(part: str, name: str) -> None:
+    agent = Agent()
+    agent.learn(agent.decide({"hour": 1.0}, arms=["a", "b"]), 1.0)
+    (head, arrays), whole = unpack(agent.state()), f"policy0/{part}.{name}"
+    _refused(agent, _without(agent.state(), whole), "other arrays")
+    for wrong in (np.full(1, np.nan), np.zeros(0), np.zeros((1, 2)), np.array(["a"]), np.array(1.0)):
+        _refused(agent, pack(head, {**arrays, whole: wrong}), "of a state must")
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (12,), (2, 2), (15, 1)])
+def test_sums_of_a_shape_that_no_version_had_are_refused(shape: tuple[int, ...]) -> None:
+    agent = Agent(LinUCB(dim=2))
+    agent.learn(agent.decide(np.eye(2)), 1.0)
+    _refused(agent, _changed(agent, "policy0/model.sums", lambda _: np.zeros(shape)), "of a state must")
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"no state at all", b"PK\x03\x04", pack({}, {}), pack({"spec": {}}, {})],

@@ -1,7 +1,7 @@
 """The ridge model in the data's own units: against plain sums and exact likelihoods, and what must not matter to it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +27,13 @@ from syndicated._models.scaled_kernels import (
     DRIFT_ALARM,
     FOLLOWING,
     LEVEL_ALARM,
+    MAX_ALIKE,
     MAX_SIZES,
     MOVING,
     NEW_SHARE,
     NO_LIMIT,
     RSS,
+    SHIFT,
     SUMS,
     doubts_level,
     judge_level,
@@ -401,6 +403,65 @@ def test_a_level_that_rises_slowly_is_followed_where_the_same_rows_come_back(mak
     assert model.sums[FOLLOWING] == 1.0
     assert model.G[-1, -1] > 2000  # it has not started again for long
     assert np.mean(np.array(played[2000:]) != 0) < 0.02
+
+
+def rows_in_turn(model: ScaledRidge, rewards: Callable[[int], Array], rounds: int, rows: Sequence[int]) -> None:
+    """Teach the model these rows of `ROWS` in turn."""
+    noise = np.random.default_rng(5)
+    for t in range(rounds):
+        row = rows[t % len(rows)]
+        model.learn(ROWS[row], float(rewards(t)[row] + 0.05 * noise.normal()))
+
+
+RISE = 0.0005  # of the level in a round, a hundredth of the noise
+
+
+def followed(rounds: int) -> ScaledRidge:
+    """A model of six rows that follows a level, of which then only the first row is played while it rises."""
+    model, means = ScaledRidge(2, True), ROWS @ [0.5, 0.1]
+    rows_in_turn(model, lambda t: means, 300, range(6))
+    model.sums[[FOLLOWING, ALIKE]] = 1.0, MAX_ALIKE
+    rows_in_turn(model, lambda t: means + RISE * t, rounds, [0])
+    return model
+
+
+far = pytest.mark.parametrize("rounds", [600, 1500, 4000])
+
+
+@far
+def test_one_row_that_has_not_moved_refutes_a_level_however_far_that_went(rounds: int) -> None:
+    model, means = followed(rounds), ROWS @ [0.5, 0.1]
+    assert model.doubts_level
+    rows_in_turn(model, lambda t: means, 1, [3])
+    assert model.G[-1, -1] == 0.0
+    assert model.sums[FOLLOWING] == 0.0
+
+
+@far
+def test_rows_that_have_moved_confirm_a_level_and_half_of_its_way(rounds: int) -> None:
+    model, means = followed(rounds), ROWS @ [0.5, 0.1]
+    moved, asked, learned = model.sums[MOVING], model.sums[CHECKED], model.G[-1, -1]
+    rows_in_turn(model, lambda t: means + RISE * rounds, 1, [3])
+    assert model.G[-1, -1] == learned + 1
+    assert model.sums[FOLLOWING] == 1.0
+    assert model.sums[CHECKED] == pytest.approx((moved + asked) / 2)
+
+
+def test_a_row_that_comes_back_late_is_not_judged_by_a_shift_of_long_ago() -> None:
+    """The level rises, which five rows confirm, and then falls: the sixth row falls with it."""
+    model, means = ScaledRidge(2, True), ROWS @ [0.5, 0.1]
+    rows_in_turn(model, lambda t: means, 900, range(6))
+    rows_in_turn(model, lambda t: means, 40, [0])
+    while model.G[-1, -1]:  # until the alarm
+        rows_in_turn(model, lambda t: means + 0.3, 1, [0])
+    assert model.sums[FOLLOWING] == 0.0
+    assert model.sums[SHIFT] == pytest.approx(0.3, abs=0.2)
+    rows_in_turn(model, lambda t: means + 0.3, 5, range(5))
+    assert model.sums[FOLLOWING] == 1.0
+    rows_in_turn(model, lambda t: means + 0.3 - RISE * t, 1200, range(5))
+    before = model.sums[ALIKE]
+    rows_in_turn(model, lambda t: means - 0.3, 1, [5])
+    assert model.sums[ALIKE] >= before > 0.0
 
 
 @both
