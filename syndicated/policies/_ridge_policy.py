@@ -183,7 +183,7 @@ class RidgePolicy(Policy):
         if not isinstance(self.model, ScaledRidge) or not self._tries(t):
             return scores
         rows = arms if arms.ndim == 2 else self.model.rows[arms]
-        wanted = self.model.unseen(rows) if self._checks_level(t) else NO_ROW
+        wanted = self.model.unseen(rows) if t % CHECK_ROUNDS == 0 and self._doubts_level else NO_ROW
         if t in TRIAL_ROUNDS and not wanted.any():
             wanted = self.model.untried(rows)
         if wanted.any():
@@ -193,10 +193,11 @@ class RidgePolicy(Policy):
 
     def _tries(self, t: int) -> bool:
         """Whether another row than the best one may be played in this round."""
-        return t in TRIAL_ROUNDS or self._checks_level(t)
+        return t in TRIAL_ROUNDS or (t % CHECK_ROUNDS == 0 and self._doubts_level)
 
-    def _checks_level(self, t: int) -> bool:
-        return t % CHECK_ROUNDS == 0 and isinstance(self.model, ScaledRidge) and self.model.doubts_level
+    @property
+    def _doubts_level(self) -> bool:
+        return isinstance(self.model, ScaledRidge) and self.model.doubts_level
 
     def _linear_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         out = np.empty((len(alphas), len(arms)))
