@@ -19,7 +19,7 @@ from syndicated.spec import Spec, build, spec_of
 BOARD_SEED = 1001
 BOARD_REPEATS, MOVIELENS_REPEATS = 20, 8
 SHORT_REPEATS, SHORT_ROUNDS = 100, 1000  # so many cost little
-SAME_ROWS_REPEATS = 40  # where the same rows come back, single runs that lock in decide
+SAME_ROWS_REPEATS = 30  # where the same rows come back, single runs that lock in decide
 OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Default", "Syndicated", "OP", "Best fixed"
 FORESEEN_FIXED = "Best fixed on other repeats"
 BASE_WITH_INTERCEPT, BOLDNESS_2 = "Syndicated, intercept", "boldness=2"

@@ -98,7 +98,7 @@ def test_every_world_can_be_played_at_its_size(name: str) -> None:
     e = WORLDS[name]
     assert (e.horizon, e.seed, e.watched) == (SHORT.get(name, 10_000), 1001, False)
     same_rows = e.environment.get("fixed") or e.environment.get("one_hot")
-    assert e.repeats == (8 if "movielens" in name else 100 if name in SHORT else 40 if same_rows else 20)
+    assert e.repeats == (8 if "movielens" in name else 100 if name in SHORT else 30 if same_rows else 20)
     assert e.policy["intercept"] == (name in INTERCEPT)
     assert e.policies[OUR_TUNER] == {**e.policy, "intercept": True}
     assert e.policies.keys() >= (NATURAL & e.tuners.keys())
