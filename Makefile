@@ -56,9 +56,10 @@ test-wheel:
 docs: .venv/test
 	$(BIN)/python -m sphinx -W --keep-going --quiet docs build/site
 
+# FREE_THREADED=PYTHON: an interpreter without the GIL that syndicated is installed for, too.
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/performance.py --page docs/performance.md
+	$(BIN)/python benchmarks/performance.py --page docs/performance.md $(if $(FREE_THREADED),--free-threaded $(FREE_THREADED))
 
 clean:
 	rm -rf .venv .venv-build .venv-lowest .venv-wheel dist results build client/build *.egg-info client/*.egg-info

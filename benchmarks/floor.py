@@ -33,6 +33,25 @@ def choose(X: Array, inverses: Array, thetas: Array, row: int, alpha: float) -> 
     return best
 
 
+@compiled("i8(f8[:,::1], f8[:,::1], f8[::1], f8, f8[::1], f8[::1])")
+def choose_by_columns(X: Array, inverse: Array, theta: Array, alpha: float, means: Array, squares: Array) -> int:
+    """The same for features stored (d, K): the inner loops run over arms that lie side by side."""
+    means[:], squares[:] = 0.0, 0.0
+    for i in range(len(theta)):
+        for a in range(X.shape[1]):
+            means[a] += theta[i] * X[i, a]
+        for j in range(i + 1):
+            weight = inverse[i, j] * (1.0 if i == j else 2.0)
+            for a in range(X.shape[1]):
+                squares[a] += weight * X[i, a] * X[j, a]
+    best, highest = 0, -math.inf
+    for a in range(X.shape[1]):
+        score = means[a] + alpha * math.sqrt(squares[a])
+        if score > highest:
+            best, highest = a, score
+    return best
+
+
 @compiled("void(f8[:,:,::1], f8[::1], f8[:,::1], f8[:,::1], i8, f8)")
 def learn(inverses: Array, b: Array, thetas: Array, X: Array, arm: int, reward: float) -> None:
     """V⁻¹ -= u u' / (1 + x'u) with u = V⁻¹ x, b += r x, theta = V⁻¹ b."""
@@ -71,3 +90,17 @@ class Floor:
         for X, rewards in rounds:
             arm = choose(X, inverses, thetas, row, 0.1)
             learn(inverses, b, thetas, X, arm, rewards[arm])
+
+
+class ColumnFloor(Floor):
+    """The floor for features stored (d, K)."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim, [1.0])
+
+    def play(self, rounds: Rounds) -> None:
+        inverses, b, thetas = self.inverses, self.b, self.thetas
+        means, squares = np.empty((2, rounds[0][0].shape[1]))
+        for X, rewards in rounds:
+            arm = choose_by_columns(X, inverses[0], thetas[0], 0.1, means, squares)
+            learn(inverses, b, thetas, np.ascontiguousarray(X[:, arm])[None], 0, rewards[arm])
