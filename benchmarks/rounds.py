@@ -22,7 +22,7 @@ from syndicated.types import Array
 LAMS = CANDIDATES["lam"]
 SPACE = Space(alpha=CANDIDATES["alpha"], lam=LAMS)
 MAX_ROUND_COST = 4.0  # of a round, in floors
-MAX_DEFAULT_COST = 2.0  # of a round with the default tuner, in rounds with Syndicated
+MAX_DEFAULT_COST = 2.0  # of a round with nothing set, in rounds with alpha and lam fixed
 
 
 class Kernels(Floor):
@@ -68,15 +68,27 @@ def against_the_floor(arms: int, dim: int, count: int, blocks: int) -> Section:
     return Section(f"One round of LinUCB with Syndicated, K={arms}, d={dim}", rows)
 
 
-def with_the_default_tuner(count: int = 40, blocks: int = 150) -> Section:
-    """Consensus asks all its candidates for their arms; Syndicated only scores the one that it drew."""
+def with_nothing_set(count: int = 300, blocks: int = 25) -> Section:
+    """`Agent(policy)` beside one whose alpha and lam are fixed, which estimates nothing.
+
+    A block has more rounds than a model remembers rows: so the rows of changing arms are new in every block.
+    """
     rows: list[Row] = []
-    for cls in (LinUCB, LinTS):
-        sides = {"Consensus": Agent(cls(dim=10), seed=1), "Syndicated": Agent(cls(dim=10), Syndicated(SPACE), seed=1)}
-        rounds = rounds_of(Linear(), count)
-        ours, theirs = interleave([partial(play, each, rounds) for each in sides.values()], blocks).T / count
-        rows.append(ratio(f"{cls.__name__}, Agent(policy)", "with Syndicated", ours, theirs, at_most=MAX_DEFAULT_COST))
-    return Section("One round with the default tuner, K=100, d=10", rows)
+    kinds = {"are new": {}, "come back": {"fixed": True}, "have effects": {"fixed": True, "shape": "square"}}
+    for cls, arms, dim in (
+        (LinUCB, 10, 5),
+        (LinUCB, 100, 10),
+        (LinUCB, 1000, 20),
+        (LinUCB, 100, 100),
+        (LinTS, 100, 10),
+    ):
+        for kind, given in kinds.items():
+            rounds = rounds_of(Linear(dim=dim, arms=arms, **given), count)  # type: ignore[arg-type]
+            agents = Agent(cls(dim=dim), seed=1), Agent(cls(dim=dim), Fixed(Space(alpha=[1.0], lam=[1.0])), seed=1)
+            ours, theirs = interleave([partial(play, agent, rounds) for agent in agents], blocks).T / count
+            what = f"{cls.__name__}, K={arms}, d={dim}, rows {kind}"
+            rows.append(ratio(what, "alpha, lam fixed", ours, theirs, at_most=MAX_DEFAULT_COST))
+    return Section("One round with nothing set", rows)
 
 
 def part_by_part(count: int = 50, blocks: int = 300) -> Section:

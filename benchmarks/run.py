@@ -9,14 +9,14 @@ from pieces import states, streams
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rounds import against_the_floor, of_every_policy, of_every_tuner, part_by_part, with_the_default_tuner
+from rounds import against_the_floor, of_every_policy, of_every_tuner, part_by_part, with_nothing_set
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 MEASUREMENTS: Sequence[Callable[[], Section]] = (
     lambda: against_the_floor(arms=100, dim=10, count=50, blocks=400),
     lambda: against_the_floor(arms=1000, dim=20, count=10, blocks=300),
     against_scikit_learn,
-    with_the_default_tuner,
+    with_nothing_set,
     part_by_part,
     of_every_policy,
     of_every_tuner,

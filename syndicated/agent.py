@@ -68,7 +68,7 @@ class Agent(Parameters):
     >>> agent = Agent()
     >>> agent.learn(agent.decide({"hour": 9}, arms=["tea", "coffee"]), reward=1.0)
     >>> print(repr(agent).partition(": ")[2])
-    round 1, 0 open, 1 arms; logistic: every reward was 0 or 1>
+    round 1, 0 open, 1 arms; logistic: every reward was 0 or 1; a model for each arm, by rule>
     >>> from syndicated import LinUCB, Space, Syndicated
     >>> agent = Agent(LinUCB(dim=2), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])), seed=7)
     >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])

@@ -136,6 +136,15 @@ def own_effects(
             means[a], shares[a], left[a] = 0.0, 0.0, variance
 
 
+@compiled("void(f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
+def draw_effects(scores: Array, shares: Array, means: Array, left: Array, alphas: Array, z: Array) -> None:
+    """Scores of rows without effects to those with a draw of the effect of each, `alphas` times as wide as is known."""
+    for n in range(len(scores)):
+        for a in range(len(z)):
+            own = shares[a] * (means[a] - scores[n, a])
+            scores[n, a] += own + alphas[n] * (np.sqrt(left[a]) * z[a])
+
+
 @compiled("void(b1[::1], f8[:,::1], f8[:,::1], f8[::1])")
 def find_untried(out: npt.NDArray[np.bool_], X: Array, known: Array, slots: Array) -> None:
     """Whether each row of X was never played, as far as is remembered."""

@@ -23,7 +23,7 @@ from syndicated.types import Array, Ints, Params
 REFRESH_ROUNDS = 1000  # observations after which inverses and factors are recomputed from G, against drift
 MIN_PENALTY_LEFT = 0.5  # the share of the penalty that forgetting may leave before they are recomputed
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are recomputed at once
-MIN_PENALTY_SHARE = 1e-14  # of the trace of G: a smaller penalty would be rounded away, and V might be singular
+MIN_PENALTY_SHARE = 1e-9  # a dimension, of a column's part of G: a smaller penalty is rounded away if columns are alike
 NO_INTERCEPT_PENALTY = 1e200  # of an intercept that is not there
 
 
@@ -194,8 +194,8 @@ class Ridge(Learner):
         of = [self._memories.index(prior.memory) for prior in priors]
         V, b = self.G[of], self.b[of]
         for row, prior in enumerate(priors):
-            seen = max(prior.lam, MIN_PENALTY_SHARE * np.trace(V[row]))
-            V[row] += seen * np.eye(self.size)
+            least = MIN_PENALTY_SHARE * self.size * np.diag(V[row])  # of each column, for they may have any units
+            V[row] += np.diag(np.maximum(prior.lam, least))
             if self.intercept and not prior.intercept:
                 V[row, -1, -1] = NO_INTERCEPT_PENALTY
         thetas = np.linalg.solve(V, b[:, :, None])[:, :, 0]

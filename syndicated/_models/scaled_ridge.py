@@ -74,6 +74,8 @@ from syndicated._models.scaled_kernels import (
     MODEL_FIELDS,
     MOVING,
     NEAR,
+    NEW_DISCOUNT,
+    NEW_SHARE,
     NOISE_BEFORE,
     NOT_ZERO,
     OWN,
@@ -270,6 +272,27 @@ class ScaledRidge(Learner):
     def level(self) -> float:
         """The reward that a prediction of 0 stands for."""
         return self.origin + float(self.sums[MOVING] * self.sums[FOLLOWING])
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What is estimated now, in words."""
+        if self._empty:
+            return {}
+        new = float(self.sums[NEW_SHARE])
+        unit, standard_errors = self.estimate({})[1], 1.0 - NEW_DISCOUNT * new
+        said = {
+            "penalty": f"penalty {self.lam:.2g} by evidence",
+            "noise": f"noise {unit / standard_errors:.2g}",
+            "new rows": f"{new:.0%} of rows are new, so boldness 1 is {standard_errors:.2g} standard errors",
+        }
+        if self.own_variance:
+            said["effects"] = f"rows have effects of their own, {self.own_variance:.3g} times the noise's variance"
+        if self.sums[FOLLOWING]:
+            said["level"] = "the level of rewards moves and is followed"
+        before = self.count - int(self.G[-1, -1])
+        if before:
+            said["restart"] = f"started again after reward {before:,}, as the world had changed"
+        return said
 
     @property
     def excess(self) -> float:

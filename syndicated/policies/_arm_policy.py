@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._models.arm_kernels import ROWS, SUMS
+from syndicated._models.arm_kernels import FOLLOWING, ROWS, SUMS
 from syndicated._models.arm_models import ArmModels
 from syndicated._models.logistic import sigmoid
 from syndicated._validation import check_number
@@ -67,11 +67,21 @@ class ArmModelPolicy(ArmPolicy):
 
     @property
     def chosen(self) -> dict[str, str]:
-        if self.link != "auto":
-            return {}
+        said = {"link": self._link} if self.link == "auto" else {}
+        if self.models == "per-arm":
+            said["models"] = "a model for each arm, by rule"
+        elif self.models == "hybrid":
+            said["models"] = f"{self.model.share:.0%} of the prior variance is common to all arms, by evidence"
+        if self.model.sums[FOLLOWING]:
+            said["level"] = "the level of rewards moves and is followed"
+        return said
+
+    @property
+    def _link(self) -> str:
+        """Which link decides, and why."""
         if not self.is_logistic:
-            return {"link": "linear: a reward was neither 0 nor 1"}
-        return {"link": "logistic: every reward was 0 or 1" if self.logistic.count else "logistic until a reward comes"}
+            return "linear: a reward was neither 0 nor 1"
+        return "logistic: every reward was 0 or 1" if self.logistic.count else "logistic until a reward comes"
 
     @property
     def model(self) -> ArmModels:

@@ -91,6 +91,10 @@ class RidgePolicy(Policy):
     def space(self) -> Space:
         return Space(boldness=[1.0, 2.0, 4.0])
 
+    @property
+    def chosen(self) -> dict[str, str]:
+        return self.model.chosen if isinstance(self.model, ScaledRidge) else {}
+
     def theory(self, t: int, given: Params) -> dict[str, float]:
         if "boldness" in given:
             return self.estimate(given)

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._models.kernels import solve_upper, ts_scores
+from syndicated._models.known_rows import draw_effects
 from syndicated._models.scaled_ridge import TRIALS
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._ridge_policy import RidgePolicy
@@ -50,8 +51,7 @@ class LinTS(RidgePolicy):
         ts_scores(out, self.columns(arms), found.stack, found.thetas, found.rows, alphas, rng.normals(self.size))
         effects = self._effects(arms)
         if effects is not None:
-            shares, own, left = effects
-            out += shares * (own - out) + np.outer(alphas, np.sqrt(left) * rng.normals(len(arms)))
+            draw_effects(out, *effects, alphas, rng.normals(len(arms)))
         return self._with_trial(out, arms, alphas, rng.round)
 
     def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:

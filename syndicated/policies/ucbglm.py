@@ -87,9 +87,23 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         assert isinstance(self.model, Ridge)
         return self.model
 
+    @property
+    def chosen(self) -> dict[str, str]:
+        if not self.model.count or len({prior.intercept for prior in self._kept.priors}) < 2:
+            return {}
+        row = self._likeliest(range(len(self._kept.priors)))
+        with_it, without = (
+            "an intercept, as rewards were likelier with it",
+            "no intercept, as rewards were likelier without",
+        )
+        intercept = with_it if self._kept.priors[row].intercept else without
+        return {"intercept": intercept, "noise": f"noise {self._kept.noise(row):.2g}"}
+
+    def _likeliest(self, rows: Sequence[int]) -> int:
+        return max(reversed(rows), key=self.likelihoods.__getitem__)  # of equals the last, which has an intercept
+
     def estimate(self, given: Params) -> dict[str, float]:
-        rows = self._kept.like({"lam": 1.0, **given})
-        row = max(reversed(rows), key=self.likelihoods.__getitem__)  # of equals the last, which has an intercept
+        row = self._likeliest(self._kept.like({"lam": 1.0, **given}))
         return {"alpha": given["boldness"] * self._kept.noise(row), **self._kept.priors[row]._asdict()}
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:

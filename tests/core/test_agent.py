@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import FrozenInstanceError, replace
@@ -15,6 +16,7 @@ from syndicated import (
     SGDTS,
     UCBGLM,
     Agent,
+    ArmUCB,
     Choice,
     Consensus,
     Corral,
@@ -352,12 +354,93 @@ def test_an_agent_keeps_its_own_catalogue() -> None:
 def test_nothing_given_takes_arms_with_ids_and_says_what_it_chose() -> None:
     agent = Agent(seed=3)
     assert "ArmUCB(dim=1)" in repr(agent)
-    assert repr(agent).endswith("; logistic until a reward comes>")
+    by_rule = "; a model for each arm, by rule>"
+    assert repr(agent).endswith(f"; logistic until a reward comes{by_rule}")
     agent.learn(agent.decide({"hour": 9}, arms=["tea", "milk"]), 1.0)
-    assert repr(agent).endswith("; logistic: every reward was 0 or 1>")
+    assert repr(agent).endswith(f"; logistic: every reward was 0 or 1{by_rule}")
     agent.learn(agent.decide({"hour": 9}, arms=["tea", "milk"]), 2.5)
-    assert repr(agent).endswith("; linear: a reward was neither 0 nor 1>")
-    assert repr(Agent.for_arms(policy={"name": "ArmUCB", "link": "linear"})).endswith("0 arms>")
+    assert repr(agent).endswith(f"; linear: a reward was neither 0 nor 1{by_rule}")
+    assert repr(Agent.for_arms(policy={"name": "ArmUCB", "link": "linear"})).endswith(f"0 arms{by_rule}")
+    assert repr(Agent.for_arms(policy={"name": "ArmUCB", "link": "linear", "models": "shared"})).endswith("0 arms>")
+
+
+def test_a_hybrid_says_how_much_of_it_is_common() -> None:
+    agent = Agent.for_arms(models="hybrid")
+    for t in range(40):
+        decision = agent.decide({"hour": float(t % 7)}, arms=["tea", "milk"])
+        agent.learn(decision, float(t % 7) / 7)
+    share = agent.policy.model.share  # type: ignore[attr-defined]
+    assert agent.policy.chosen["models"] == f"{share:.0%} of the prior variance is common to all arms, by evidence"
+
+
+@pytest.mark.parametrize("policy", [LinUCB(dim=3), LinTS(dim=3)])
+def test_a_model_in_natural_units_says_what_it_estimates(policy: Policy) -> None:
+    agent = Agent(policy)
+    assert repr(agent).endswith("round 0, 0 open>")
+    _play(agent, 60)
+    model, new = agent.policy.model, 1.0 - 20 / 80  # type: ignore[attr-defined]
+    noise = model.estimate({})[1] / (1 - 0.8 * new)
+    assert agent.policy.chosen == {
+        "penalty": f"penalty {model.lam:.2g} by evidence",
+        "noise": f"noise {noise:.2g}",
+        "new rows": "75% of rows are new, so boldness 1 is 0.4 standard errors",
+    }
+    assert repr(agent).endswith("".join(f"; {text}" for text in agent.policy.chosen.values()) + ">")
+    assert "75% of rows are new" in agent._repr_html_()
+    assert Agent(policy, Fixed(Space(alpha=[1.0]))).policy.chosen == {}
+
+
+def _learned(rewards: Array, rows: Array) -> dict[str, str]:
+    policy = LinUCB(dim=rows.shape[1])
+    policy.prepare([{"boldness": 2.5}])
+    policy.learn_many(rows, rewards, [{}] * len(rows))
+    return policy.chosen
+
+
+def test_effects_of_rows_are_said_where_features_do_not_tell_what_they_pay() -> None:
+    rows = np.tile(np.arange(6.0)[:, None], (20, 1))
+    noise = 0.1 * Stream(1, NOISE, 0).normals(len(rows))
+    assert "effects" not in _learned(rows[:, 0] + noise, rows + noise[:, None])  # no row comes back
+    paid = np.tile([3.0, -1.0, 2.0, 0.0, -4.0, 1.0], 20)
+    assert _learned(paid + noise, rows)["effects"].startswith("rows have effects of their own, ")
+
+
+def test_a_level_that_is_followed_and_the_last_restart_are_said() -> None:
+    t = np.arange(2000)
+    rows, noise = Stream(1, ARMS, 0).normals(2000 * 3).reshape(2000, 3), 0.1 * Stream(1, NOISE, 0).normals(2000)
+    paid = rows @ np.array([1.0, -1.0, 0.5]) + noise
+    assert {"level", "restart"}.isdisjoint(_learned(paid, rows))
+    changed = _learned(np.where(t < 500, paid, -paid), rows)
+    assert "level" not in changed
+    restart = re.fullmatch(r"started again after reward (\d+), as the world had changed", changed["restart"])
+    assert restart is not None
+    assert 500 < int(restart[1]) < 600
+    assert _learned(paid + 20.0 * np.sin(t / 100), rows)["level"] == "the level of rewards moves and is followed"
+
+
+def test_named_arms_say_that_a_level_is_followed() -> None:
+    policy = ArmUCB(dim=1, link="linear", models="shared")
+    noise = 0.1 * Stream(1, NOISE, 0).normals(600)
+    for t in range(600):
+        policy.learn_arm(0, np.array([float(t % 5)]), float(t % 5 + noise[t] + 5.0 * (t >= 300)), {})
+    assert policy.chosen == {"level": "the level of rewards moves and is followed"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [(0.0, "no intercept, as rewards were likelier without"), (3.0, "an intercept, as rewards were likelier with it")],
+)
+def test_ucbglm_says_whether_it_plays_with_an_intercept(offset: float, said: str) -> None:
+    agent = Agent(UCBGLM(dim=3))
+    assert agent.policy.chosen == {}
+    for t in range(150):
+        decision = agent.decide(_arms(t))
+        logit = 3.0 * decision.x.sum() - offset
+        agent.learn(decision, float(_reward(t) < 1.0 / (1.0 + np.exp(-logit))))
+    policy = agent.policy
+    noise = policy.theory(0, {"boldness": 1.0})["alpha"]
+    assert policy.chosen == {"intercept": said, "noise": f"noise {noise:.2g}"}
+    assert UCBGLM(dim=3, intercept=False).chosen == {}
 
 
 def test_a_decision_shows_what_matters_of_it() -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from syndicated._models import arm_models
 from syndicated._models.arm_kernels import MAX_STALE, MIN_CLICK_VARIANCE, find_beaten, unit_of, visit
-from syndicated._models.arm_models import ArmModels
+from syndicated._models.arm_models import ARM, HOPE, ArmModels
 from syndicated.policies import ArmUCB
 from syndicated.streams import POLICY, Stream
 from syndicated.types import ArmRows, Array, Ints
@@ -324,3 +325,40 @@ def test_an_arm_is_watched_from_five_plays_for_each_parameter_on(logistic: bool)
     assert few.size == 5
     assert not few.falls.any()
     assert model.falls[0, 0] != 0.0
+
+
+def _after_long(last: int, logistic: bool) -> ArmModels:
+    """Models of two arms after 1,000 rewards, of which the second arm had its last one as the `last`."""
+    models, rng = ArmModels(1, logistic, hybrid=False, variance=2.0), np.random.default_rng(3)
+    for n in range(1, 1001):
+        arm = int(n % 2 == 0 if n < last else n == last)
+        models.learn(arm, np.ones(1), float(rng.random() < (0.6, 0.4)[arm]))
+    return models
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_an_arm_is_on_trial_if_it_had_none_of_the_last_three_tenths_of_all_rewards(logistic: bool) -> None:
+    rows = ArmRows(np.ones((2, 1)), np.arange(2))
+    for last, on_trial in ((700, True), (701, False)):
+        models = _after_long(last, logistic)
+        assert models.tried(rows, 1000, trial=True) == (1 if on_trial else -1)
+        models.learn(1, np.ones(1), 1.0)
+        assert (models.trial[ARM] == 2) == on_trial
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_hope_for_an_arm_is_the_likelihood_that_it_pays_half_a_noise_or_logit_more_than_the_best(
+    logistic: bool,
+) -> None:
+    models = _after_long(500, logistic)
+    (best, own), (_, sd) = models.beliefs(ArmRows(np.ones((2, 1)), np.arange(2)))
+    unit = 1.0 if logistic else unit_of(models.sums, logistic)
+    risen = best + 0.5 * unit
+    models.learn(1, np.ones(1), 1.0)
+    if logistic:
+        gain = np.log(1.0 + np.exp(-own)) - np.log(1.0 + np.exp(-risen))
+    else:
+        spread = np.sqrt(unit**2 + sd**2)
+        gain = norm.logpdf(1.0, risen, spread) - norm.logpdf(1.0, own, spread)
+    assert 0.0 < gain < 2.0
+    assert models.trial[HOPE] == pytest.approx(0.5 + gain)

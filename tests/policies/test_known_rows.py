@@ -13,6 +13,7 @@ from syndicated._models.known_rows import (
     FEATURES,
     MAX_ROWS,
     SLOTS,
+    draw_effects,
     fill_slots,
     find,
     find_unseen,
@@ -201,3 +202,19 @@ def test_trials_are_the_same_by_rows_and_by_numbers_explained_and_replayed(make:
         several.learn(several.decide(table), float(earned[t]))
     many = [decision.arm for decision in several.decide_many(np.repeat(table[None], 50, axis=0))]
     assert many == [several.player.decide(table, 20 + n, several.choice).arm for n in range(50)]
+
+
+def test_scores_with_drawn_effects_are_means_between_both_and_a_draw_of_what_is_not_known() -> None:
+    rng = np.random.default_rng(4)
+    scores, (shares, left), (means, z), alphas = (
+        rng.normal(size=(2, 5)),
+        rng.random((2, 5)),
+        rng.normal(size=(2, 5)),
+        [0.5, 2],
+    )
+    expected = [
+        [(1 - shares[a]) * scores[n, a] + shares[a] * means[a] + alphas[n] * left[a] ** 0.5 * z[a] for a in range(5)]
+        for n in range(2)
+    ]
+    draw_effects(scores, shares, means, left, np.array(alphas), z)
+    np.testing.assert_allclose(scores, expected)

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from syndicated import SGDTS, UCBGLM, Agent, InputError, LinTS, LinUCB, Theory
+from syndicated import SGDTS, UCBGLM, Agent, Fixed, InputError, LinTS, LinUCB, Space, Theory
 from syndicated._models.ridge import REFRESH_ROUNDS
 from syndicated.policies import Policy
 from syndicated.policies._ridge_policy import RidgePolicy
@@ -268,6 +268,29 @@ def test_ucb_glm_scores_in_the_models_linear_space_and_predicts_rewards() -> Non
         greedy = policy.scores(arms, [{"alpha": 0.0, "lam": lam}], UNUSED)[0]
         expected = [1 / (1 + math.exp(-score)) for score in greedy]
         np.testing.assert_allclose(policy.predict(arms, {"lam": lam}), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [3, 30])
+@pytest.mark.parametrize("make", [LinUCB, LinTS])
+def test_a_penalty_that_would_be_rounded_away_is_not_and_predictions_are_right(
+    make: type[RidgePolicy], dim: int
+) -> None:
+    agent = Agent(make(dim=dim, intercept=False), Fixed(Space(alpha=[1.0], lam=[1e-12])), seed=1)
+    for column in 1e6 * np.random.default_rng(0).normal(size=(200, 4)):
+        decision = agent.decide(np.repeat(column[:, None], dim, axis=1))
+        agent.learn(decision, float(decision.x[0]) / 1e6)
+    predicted = agent.policy.predict(np.full((1, dim), 1e6), {"lam": 1e-12})
+    assert predicted == pytest.approx([1.0], abs=0.02)
+
+
+@pytest.mark.parametrize("make", [LinUCB, LinTS])
+def test_a_tiny_penalty_is_as_tiny_for_columns_of_any_unit(make: type[RidgePolicy]) -> None:
+    units = np.array([1e6, 1.0, 1e-3])
+    agent = Agent(make(dim=3, intercept=False), Fixed(Space(alpha=[1.0], lam=[1e-12])), seed=1)
+    for arms in units * np.random.default_rng(0).normal(size=(300, 4, 3)):
+        decision = agent.decide(arms)
+        agent.learn(decision, float((decision.x / units).sum()))
+    assert agent.policy.predict(np.diag(units), {"lam": 1e-12}) == pytest.approx(np.ones(3), abs=1e-5)
 
 
 @pytest.mark.parametrize("make", [LinUCB, LinTS, UCBGLM])

@@ -367,6 +367,14 @@ def test_the_odds_that_rows_move_with_the_level_are_those_of_two_normal_likeliho
     assert sums[FOLLOWING] == 1.0
 
 
+def test_a_level_is_followed_once_the_logarithm_of_the_odds_for_it_is_above_3() -> None:
+    sums = np.zeros(SUMS)
+    for gain, following in ((2.0, 0.0), (0.9, 0.0), (0.2, 1.0)):
+        judge_level(sums, 1.0, 1.0, 0.5 / gain)
+        assert sums[FOLLOWING] == following
+    assert sums[ALIKE] == pytest.approx(3.1)
+
+
 def test_a_level_is_in_doubt_once_it_has_moved_three_noises_and_is_followed() -> None:
     sums = np.zeros(SUMS)
     sums[[RSS, MOVING, CHECKED]] = 100 * 0.25, 2.1, 0.5

@@ -10,7 +10,7 @@ from syndicated.experiments._formatting import table, versions
 from syndicated.experiments.bakeoff._bars import bars
 from syndicated.experiments.bakeoff._board import LEVEL, Board
 from syndicated.experiments.bakeoff._peers import REQUIREMENTS
-from syndicated.experiments.bakeoff._players import DEFAULT, MAX_DENSE_COLUMNS, PLAYERS, SUPERVISED
+from syndicated.experiments.bakeoff._players import DEFAULT, PLAYERS, REFERENCES, SUPERVISED
 from syndicated.experiments.bakeoff._tasks import MAX_ROWS, REPEATS, BakeOff
 from syndicated.experiments.bakeoff.peer_worker import PLAYERS as PEER_PLAYERS
 
@@ -21,6 +21,15 @@ Real classified data played as bandits: a row is a context, its classes are the 
 1, every other 0. One pass over the rows; the reward counts from the first round on, and nobody is told anything in
 advance. `make bakeoff` runs all of it and writes this page; nothing here is written by hand.
 """
+
+
+def _limits() -> str:
+    """Who plays on how many columns, in words."""
+    limits = sorted({player.max_columns for player in PLAYERS.values() if player.max_columns}, reverse=True)
+    named = {n: [label.partition(",")[0] for label, each in PLAYERS.items() if each.max_columns == n] for n in limits}
+    return "; ".join(f"{n} ({', '.join(labels)})" for n, labels in named.items())
+
+
 READING = f"""\
 ## How to read it
 
@@ -42,8 +51,10 @@ READING = f"""\
 - **Held out** are the sets that no constant of this package was chosen on, but for three of the models of arms: that
   columns of 0 and 1 are not centred, how far off a precision may be, and how many older rows a reward visits. They were
   judged on all sets, in other orders of the rows than those here. The other sets were used for all constants.
+- **Plain references** are {", ".join(REFERENCES)}.
 - A row for each arm with the arm's own part of it filled has arms × (1 + columns) numbers. Players on such dense rows
-  play the sets on which that is at most {MAX_DENSE_COLUMNS}.
+  play the sets on which that is at most {_limits()}.
+  A pass over a wider one would take them minutes.
 - Vowpal Wabbit is told the range of the costs, and has the cost 1 − reward, which served it better than −reward on
   the sets that are not held out.
 """
@@ -70,11 +81,15 @@ def _size(board: Board, bakeoff: BakeOff) -> str:
 
 
 def _warning(board: Board, bakeoff: BakeOff) -> str:
-    """A warning if this is not the whole bake-off."""
-    whole = (len(board.sets), bakeoff.max_rows, bakeoff.repeats) == (len(CLASSIFICATION_SETS), MAX_ROWS, REPEATS)
-    if whole and set(board.players) == {*PLAYERS, *PEER_PLAYERS}:
-        return ""
-    return "**Not the whole bake-off**: some sets, players, rows or repeats of it were left out or changed.\n"
+    """What is not as in the whole bake-off, if this is not all of it."""
+    sets = [one.name for one in CLASSIFICATION_SETS if one not in board.sets]
+    players = [label for label in (*PLAYERS, *PEER_PLAYERS) if label not in board.players]
+    other = [
+        *[f"at most {bakeoff.max_rows:,} rows of a set in place of {MAX_ROWS:,}"] * (bakeoff.max_rows != MAX_ROWS),
+        *[f"repeats: {bakeoff.repeats} in place of {REPEATS}"] * (bakeoff.repeats != REPEATS),
+        *(f"without the {what} {', '.join(out)}" for what, out in (("sets", sets), ("players", players)) if out),
+    ]
+    return f"**Not the whole bake-off**: {'; '.join(other)}.\n" if other else ""
 
 
 def _missing(bakeoff: BakeOff) -> str:
@@ -92,7 +107,8 @@ def _players(board: Board) -> str:
 
 
 def _player(board: Board, held: Board, label: str) -> list[str]:
-    ranks = ["–", "–"] if label == SUPERVISED else [f"{each.mean_rank(label):.2f}" for each in (board, held)]
+    ranked = [each if label != SUPERVISED and each.sets_of(label) else None for each in (board, held)]
+    ranks = [f"{each.mean_rank(label):.2f}" if each else "–" for each in ranked]
     compared = label not in (DEFAULT, SUPERVISED) and DEFAULT in board.players
     wins = [str(count) for count in board.wins_and_losses(DEFAULT, label)] if compared else ["–", "–"]
     numbers = [f"{board.reward(label):.3f}", number(round(board.regret(label), 3))]

@@ -16,7 +16,11 @@ from syndicated.types import Array, Ints
 DEFAULT = "Agent()"  # what the page compares with all others
 SUPERVISED = "supervised logistic"  # sees the class of every row, so it is no bandit: the upper reference
 UNIFORM = "uniform"
-MAX_DENSE_COLUMNS = 300  # of a row for each arm; wider sets take minutes a pass, or more memory than many machines have
+GREEDY, EPSILON_GREEDY = "greedy ridge", "epsilon-greedy ridge"
+REFERENCES = (GREEDY, EPSILON_GREEDY, UNIFORM)  # the plain ones
+# Columns of a row for each arm: with more, a pass takes minutes, or more memory than many machines have. Of policies
+# whose rounds cost more, and of networks and Gaussian processes.
+MAX_DENSE_COLUMNS, MAX_SLOW_COLUMNS, MAX_SLOWEST_COLUMNS = 300, 100, 30
 EPSILON = 0.05
 
 
@@ -143,11 +147,11 @@ class Supervised:
 
 @dataclass(frozen=True)
 class BakeOffPlayer:
-    """A label's maker, what it is in words, and whether it plays on dense rows, which has a limit."""
+    """A label's maker, what it is in words, and how many columns its rows may have."""
 
     make: Callable[[Stage], Contestant]
     text: str
-    dense: bool = False
+    max_columns: int | None = None
 
 
 def _named(models: str, link: str) -> BakeOffPlayer:
@@ -155,8 +159,14 @@ def _named(models: str, link: str) -> BakeOffPlayer:
     return BakeOffPlayer(partial(NamedArms, policy=spec), f"named arms, {models} {link} models")
 
 
-def _dense(policy: str) -> BakeOffPlayer:
-    return BakeOffPlayer(partial(DenseRows, policy=policy), f"`Agent({policy}(dim))` on a row for each arm", dense=True)
+def _dense(max_columns: int, *policies: str) -> dict[str, BakeOffPlayer]:
+    what = f"on a row for each arm, of at most {max_columns} columns"
+    return {
+        f"{policy}, dense rows": BakeOffPlayer(
+            partial(DenseRows, policy=policy), f"`Agent({policy}(dim))` {what}", max_columns
+        )
+        for policy in policies
+    }
 
 
 def _sparse(policy: str) -> BakeOffPlayer:
@@ -170,14 +180,14 @@ PLAYERS: dict[str, BakeOffPlayer] = {
     "ArmUCB hybrid logistic": _named("hybrid", "logistic"),
     "ArmUCB hybrid linear": _named("hybrid", "linear"),
     "ArmTS": BakeOffPlayer(partial(NamedArms, policy={"name": "ArmTS"}), "named arms, nothing else set"),
-    "LinUCB, dense rows": _dense("LinUCB"),
-    "LinTS, dense rows": _dense("LinTS"),
-    "UCBGLM, dense rows": _dense("UCBGLM"),
-    "SGDTS, dense rows": _dense("SGDTS"),
+    **_dense(MAX_DENSE_COLUMNS, "LinUCB", "LinTS", "UCBGLM", "SGDTS", "EpsilonGreedy", "RegCB", "SquareCB"),
+    **_dense(MAX_DENSE_COLUMNS, "LaplaceTS", "GradientLaplaceTS"),
+    **_dense(MAX_SLOW_COLUMNS, "DLinUCB", "SWLinUCB", "GLMUCB", "GLMTSL", "GLOC"),
+    **_dense(MAX_SLOWEST_COLUMNS, "NeuralUCB", "NeuralTS", "IGPUCB", "GPTS"),
     "DiagonalUCB, sparse rows": _sparse("DiagonalUCB"),
     "DiagonalTS, sparse rows": _sparse("DiagonalTS"),
-    "greedy ridge": BakeOffPlayer(partial(Ridge, epsilon=0.0), "a ridge regression for each arm, no exploration"),
-    "epsilon-greedy ridge": BakeOffPlayer(partial(Ridge, epsilon=EPSILON), f"the same, epsilon {EPSILON:g}"),
+    GREEDY: BakeOffPlayer(partial(Ridge, epsilon=0.0), "a ridge regression for each arm, no exploration"),
+    EPSILON_GREEDY: BakeOffPlayer(partial(Ridge, epsilon=EPSILON), f"the same, epsilon {EPSILON:g}"),
     UNIFORM: BakeOffPlayer(Uniform, "an arm at random"),
     SUPERVISED: BakeOffPlayer(Supervised, "sees the class of every row after its decision"),
 }
@@ -185,8 +195,8 @@ PLAYERS: dict[str, BakeOffPlayer] = {
 
 def feasible(label: str, columns: int, arms: int) -> bool:
     """Whether this player can play a set of this size."""
-    player = PLAYERS.get(label)
-    return player is None or not player.dense or arms * (1 + columns) <= MAX_DENSE_COLUMNS
+    limit = PLAYERS[label].max_columns if label in PLAYERS else None
+    return limit is None or arms * (1 + columns) <= limit
 
 
 def bandits(labels: Sequence[str]) -> list[str]:

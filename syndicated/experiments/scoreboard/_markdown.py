@@ -21,12 +21,14 @@ from syndicated.experiments.scoreboard._ratios import (
 from syndicated.experiments.scoreboard._small_sections import small_sections
 from syndicated.experiments.scoreboard._worlds import (
     ABLATIONS,
+    ALL_WITH_INTERCEPT,
     BASE_TUNER,
     BASE_WITH_INTERCEPT,
     BEST_FIXED,
     BOARD,
     BOLDNESS_2,
     FORESEEN_FIXED,
+    OTHER_POLICY,
     OUR_TUNER,
     RIVAL_TUNER,
     candidates,
@@ -56,14 +58,16 @@ READING = f"""\
 - **Verdict**: better or worse if the interval excludes 1, otherwise not settled; fewer than {MIN_REPEATS} repeats
   settle nothing. The intervals are not corrected for their number: of twenty comparisons between equals, about one
   comes out as settled.
-- **{BEST_FIXED}** is the fixed value in natural units with the least mean over these same repeats. Nobody knows it in
-  advance, and the best of many looks better than it is: where several values are equally good, it is the luckiest.
+- **{BEST_FIXED}** is the fixed value in natural units with the least mean over these same repeats: a boldness, for
+  SGDTS a boldness and a stride. Nobody knows it in advance, and the best of many looks better than it is: where several
+  values are equally good, it is the luckiest.
   **{FORESEEN_FIXED}** plays in every repeat the value that was best on all others: what one would earn who had played
   this kind of world before.
 - **{OUR_TUNER}** is `Agent(policy)`: for LinUCB, LinTS and SGDTS the one point that the policy advises, for UCBGLM
   Consensus on its own space. It plays with the policy's defaults, which include an intercept, and so do
   Consensus and the fixed values. The paper's tuners have the paper's candidates, and in the worlds that are played as
   in the paper also the paper's setting of the policy; {BASE_WITH_INTERCEPT} is {BASE_TUNER} there with the intercept.
+- **{OTHER_POLICY}** is `Agent(LinTS(dim))`, in one world only: beside LinUCB where rewards come 2,000 rounds late.
 - {RIVAL_TUNER}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
   tuners that need to know the range of rewards are told it.
 """
@@ -107,10 +111,13 @@ def _played(label: str, experiment: Experiment) -> bool:
 
 
 def columns(worlds: Sequence[World]) -> list[str]:
-    """The tuners of the board, our tuner and the best fixed one first; the ablations have a table of their own."""
+    """The tuners of the board, our tuner and the best fixed one first; the ablations have a table of their own.
+
+    Another policy is in the list of its world alone.
+    """
     found = dict.fromkeys(label for world in worlds for label in world.regrets)
     first = [label for label in (OUR_TUNER, BEST_FIXED, BOLDNESS_2, "Consensus") if label in found]
-    return first + [label for label in found if label not in (*first, BASE_TUNER, *ABLATIONS)]
+    return first + [label for label in found if label not in (*first, BASE_TUNER, OTHER_POLICY, *ABLATIONS)]
 
 
 def _board(worlds: Sequence[World]) -> str:
@@ -124,18 +131,11 @@ def _board(worlds: Sequence[World]) -> str:
 
 def _equals(worlds: Sequence[World]) -> str:
     """How we compare with what is like us: fixed values in the same units, and the paper's tuner with an intercept."""
-    bases = (BEST_FIXED, FORESEEN_FIXED, BOLDNESS_2, "Consensus", RIVAL_TUNER)
-    head = ["world", *(f"to {base}" for base in bases), f"to {BASE_TUNER}, all with intercept"]
-    rows = [
-        [w.experiment.title, *(_share(w.ratio(OUR_TUNER, base)) for base in (*bases, _with_intercept(w)))]
-        for w in worlds
-    ]
-    rows.append(["**Geometric mean**", *(_share(overall(worlds, OUR_TUNER, base)) for base in bases), "–"])
+    bases = (BEST_FIXED, FORESEEN_FIXED, BOLDNESS_2, "Consensus", RIVAL_TUNER, ALL_WITH_INTERCEPT)
+    rows = [[w.experiment.title, *(_share(w.ratio(OUR_TUNER, base)) for base in bases)] for w in worlds]
+    rows.append(["**Geometric mean**", *(_share(overall(worlds, OUR_TUNER, base)) for base in bases)])
+    head = ["world", *(f"to {base}" for base in bases)]
     return f"## {OUR_TUNER}'s mean regret as a multiple of others'\n\n{table(head, rows)}"
-
-
-def _with_intercept(world: World) -> str:
-    return BASE_WITH_INTERCEPT if BASE_WITH_INTERCEPT in world.regrets else BASE_TUNER
 
 
 def _cell(tuner: str, ratio: Ratio | None) -> str:

@@ -23,7 +23,9 @@ from syndicated.experiments._run import Run
 from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP
 from syndicated.experiments.scoreboard._tuner_worlds import TUNER_GROUP
 from syndicated.experiments.scoreboard._worlds import (
+    ALL_WITH_INTERCEPT,
     BASE_TUNER,
+    BASE_WITH_INTERCEPT,
     BEST_FIXED,
     BOLDNESS_2,
     FORESEEN_FIXED,
@@ -79,7 +81,10 @@ class World:
     @property
     def compared(self) -> Mapping[str, Array]:
         """The regrets of all that a tuner may be compared with."""
-        return self.regrets if self.foreseen is None else {**self.regrets, FORESEEN_FIXED: self.foreseen}
+        foreseen = {} if self.foreseen is None else {FORESEEN_FIXED: self.foreseen}
+        base = self.regrets.get(BASE_WITH_INTERCEPT, self.regrets.get(BASE_TUNER))
+        with_intercept = {} if base is None else {ALL_WITH_INTERCEPT: base}
+        return {**self.regrets, **foreseen, **with_intercept}
 
     def ratio(self, tuner: str, base: str = BASE_TUNER) -> Ratio | None:
         """The tuner's mean regret divided by the other's; None if one of them did not play, or if they are the same."""

@@ -23,7 +23,11 @@ SAME_ROWS_REPEATS = 30  # where the same rows come back, single runs that lock i
 OUR_TUNER, BASE_TUNER, RIVAL_TUNER, BEST_FIXED = "Default", "Syndicated", "OP", "Best fixed"
 FORESEEN_FIXED = "Best fixed on other repeats"
 BASE_WITH_INTERCEPT, BOLDNESS_2 = "Syndicated, intercept", "boldness=2"
-BOLDNESS_GRID = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0]  # the fixed values, of which the best one in hindsight is shown
+ALL_WITH_INTERCEPT = "Syndicated, all with intercept"  # it has one in many worlds anyway
+OTHER_POLICY = "LinTS, nothing set"  # beside LinUCB, where rewards come late: it spreads what it plays meanwhile
+# The fixed values, of which the best one in hindsight is shown; of SGD-TS both of what it has in natural units.
+BOLDNESS_GRID = [0.0, 0.25, 0.5, 1.0, 1.4, 2.0, 2.8, 4.0]
+SGDTS_GRID = {"boldness": [0.0, 0.25, 0.5, 1.0], "stride": [3.0, 10.0, 30.0]}
 # What the default earns by its parts: itself without one of them, where it is a point of natural units.
 NO_INTERCEPT, NO_EVIDENCE = "no intercept", "no evidence, lam=1"
 NO_PARTS = {f"no {part}": part for part in LinUCB.parts}
@@ -37,11 +41,7 @@ _SPACES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "LinUCB": (_EXPLORE, "alpha", _NATURAL),
     "LinTS": (_EXPLORE, "alpha", _NATURAL),
     "UCBGLM": (_EXPLORE, "alpha", _NATURAL),
-    "SGDTS": (
-        {"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS},
-        "eta0",
-        {"eta0": ETAS, "alpha1": [0.1], "alpha2": [0]},
-    ),
+    "SGDTS": ({"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS}, "eta0", SGDTS_GRID),
 }
 FEW_TUNERS = (OUR_TUNER, BASE_TUNER, "Consensus", RIVAL_TUNER, "Theory", BEST_FIXED, *ABLATIONS)
 
@@ -103,8 +103,8 @@ def _world(
     environment = {**paper.environment, **(world or {})}
     plays = {**paper.policy, **(policy or {})}
     tuners = _tuners(plays, told or {})
-    natural = [label for label, spec in candidates(tuners).items() if "boldness" in spec["space"]]
-    ours = [each for each in (OUR_TUNER, BASE_WITH_INTERCEPT, "Consensus", NO_EVIDENCE, *natural) if each in tuners]
+    like_ours = OUR_TUNER, BASE_WITH_INTERCEPT, "Consensus", NO_EVIDENCE, *candidates(tuners)
+    ours = [each for each in like_ours if each in tuners]
     policies = {label: {**plays, "intercept": True} for label in ours}
     if NO_INTERCEPT in tuners:
         policies |= {label: {**plays, "intercept": True, "without": [part]} for label, part in NO_PARTS.items()}
@@ -142,9 +142,16 @@ def _hard(name: str, title: str, world: Mapping[str, Any], policy: str = "linucb
     return _world(name, title, f"simulation-{policy}", world, knows, told, few=True, **size)
 
 
+def _with_other_policy(experiment: Experiment) -> Experiment:
+    """The world, played by `OTHER_POLICY` too."""
+    policy = {**experiment.policy, "name": "LinTS"}
+    tuners, policies = {OTHER_POLICY: default_spec(policy)}, {OTHER_POLICY: policy}
+    return replace(experiment, tuners={**experiment.tuners, **tuners}, policies={**experiment.policies, **policies})
+
+
 def candidates(tuners: Mapping[str, Spec]) -> dict[str, Spec]:
     """The fixed values among them. The board shows only the best of them in hindsight, and boldness 2."""
-    known = (OUR_TUNER, *ABLATIONS)
+    known = (OUR_TUNER, OTHER_POLICY, *ABLATIONS)
     return {label: spec for label, spec in tuners.items() if spec["name"] == "Fixed" and label not in known}
 
 
@@ -204,7 +211,9 @@ BOARD: dict[str, list[Experiment]] = {
         _hard("season", "a season moves all rewards", {"season": 0.5}),
         _hard("trend", "fixed arms, all rewards rise", {"dim": 5, "arms": 50, "fixed": True, "trend": 2.0}),
         _hard("late", "the worst of 20 arms becomes the best", {**_ONE_HOT, "noise": 0.3, "late": 2500}),
-        _hard("one-hot-delay", "one-hot arms, rewards 2,000 rounds late", {**_ONE_HOT, "noise": 0.3}, delay=2000),
+        _with_other_policy(
+            _hard("one-hot-delay", "one-hot arms, rewards 2,000 rounds late", {**_ONE_HOT, "noise": 0.3}, delay=2000)
+        ),
     ],
     "Other kinds of rewards, with intercept": [
         _hard("money", "one-hot arms, from 0 to 1,000, little noise", {**_ONE_HOT, "high": 1000, "noise": 0.02}),
@@ -224,4 +233,4 @@ BOARD: dict[str, list[Experiment]] = {
 def labels() -> list[str]:
     """The labels of the board; all fixed candidates share one."""
     every = next(iter(BOARD.values()))[0].tuners
-    return [*(label for label in every if label not in candidates(every)), BEST_FIXED]
+    return [*(label for label in every if label not in candidates(every)), OTHER_POLICY, BEST_FIXED]

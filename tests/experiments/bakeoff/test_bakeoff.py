@@ -28,6 +28,7 @@ from syndicated.experiments.bakeoff._peers import Peers, end_worker, install_pee
 from syndicated.experiments.bakeoff._players import DEFAULT, PLAYERS, SUPERVISED, Stage, feasible
 from syndicated.experiments.bakeoff._supervised import _loss
 from syndicated.experiments.bakeoff._tasks import WARM_UP, BakeOff, Pass, PassTask, run_pass, standardised
+from syndicated.policies import POLICIES
 from syndicated.types import Array
 
 RNG = np.random.default_rng(5)
@@ -131,6 +132,11 @@ def test_the_bars_are_read_from_the_board() -> None:
     rank, losses, _ = _bars.bars(worse)
     assert (rank.holds, losses.holds) == (False, False)
     assert _bars.bars(board(uniform=[0.3, 0.3])) == []
+    plain = board(**{DEFAULT: [0.5, 0.5], "greedy ridge": [0.8, 0.95], "ArmTS": [0.8, 0.8]})
+    _, losses = _bars.bars(plain)
+    assert (losses.measured, losses.holds) == ("2 to greedy ridge; behind greedy ridge", False)
+    _, losses = _bars.bars(board(**{DEFAULT: [0.5, 0.5], "epsilon-greedy ridge": [0.5, 0.4]}))
+    assert (losses.measured, losses.holds) == ("0 to any; behind none", True)
     assert "it did not play" in [bar.measured for bar in _bars.bars(board(**{DEFAULT: [1, 1], "river": [0, 0]}))]
 
 
@@ -171,7 +177,19 @@ def test_dense_rows_have_one_and_the_context_in_the_arms_own_part() -> None:
 def test_dense_rows_have_a_limit_and_the_others_have_none() -> None:
     assert feasible("LinUCB, dense rows", columns=99, arms=3)
     assert not feasible("LinUCB, dense rows", columns=100, arms=3)
+    assert feasible("GLMUCB, dense rows", columns=49, arms=2)
+    assert not feasible("GLMUCB, dense rows", columns=50, arms=2)
+    assert feasible("GPTS, dense rows", columns=9, arms=3)
+    assert not feasible("GPTS, dense rows", columns=10, arms=3)
     assert feasible("uniform", columns=10**6, arms=3)
+    assert feasible("VW bag", columns=10**6, arms=3)
+
+
+def test_every_policy_of_this_package_plays() -> None:
+    named = {"ArmUCB": DEFAULT, "ArmTS": "ArmTS"}
+    for policy in POLICIES.built_in:
+        labels = [named.get(policy, f"{policy}, {kind} rows") for kind in ("dense", "sparse")]
+        assert not PLAYERS.keys().isdisjoint(labels), policy
 
 
 @pytest.mark.parametrize(
@@ -465,7 +483,13 @@ def test_the_command_plays_writes_its_files_and_goes_on(
         ["small", player, "", seed, "50"] for seed in "12" for player in ("uniform", "greedy ridge")
     ]
     text = (out / "bakeoff.md").read_text()
-    assert "**Not the whole bake-off**" in text
+    warning = next(line for line in text.splitlines() if line.startswith("**Not the whole bake-off**"))
+    assert warning.startswith(
+        "**Not the whole bake-off**: at most 50 rows of a set in place of 2,000; repeats: 2 in place of 3; "
+        "without the sets digits, "
+    )
+    assert "; without the players Agent(), " in warning
+    assert "greedy ridge," not in warning.replace("epsilon-greedy ridge,", "")
     assert "1 sets, 1 of them held out; at most 50 rows of each; 2 repeats." in text
     assert "greedy ridge" in capsys.readouterr().out
     monkeypatch.setattr(bakeoff, "run_pass", lambda task: pytest.fail("it was run again"))
@@ -484,21 +508,33 @@ def test_the_command_says_which_library_is_left_out(
     assert "- **river is not here**: no wheel" in (tmp_path / "out" / "bakeoff.md").read_text()
 
 
+def test_nothing_is_missing_from_the_whole_bakeoff() -> None:
+    everybody = {label: score(0.5) for label in (*PLAYERS, *peer_worker.PLAYERS)}
+    whole = Board(
+        classification.CLASSIFICATION_SETS, {one.name: everybody for one in classification.CLASSIFICATION_SETS}
+    )
+    assert "Not the whole" not in page(whole, BakeOff(whole.sets, [], Peers()), {})
+    assert "in place of" in page(whole, BakeOff(whole.sets, [], Peers(), repeats=1), {})
+
+
 def test_the_page_has_every_player_set_and_comparison() -> None:
     found = board(**{DEFAULT: [0.9, 0.8], "uniform": [0.3, 0.3], "VW bag": [0.6, 0.95], SUPERVISED: [0.95, 0.97]})
+    found.scores["other"]["ArmTS"] = score(0.9)
     peers = Peers("python", {"VW bag": "vowpalwabbit 9.11"})
     text = page(found, BakeOff(found.sets, [], peers), {"Time on the wall": "3 s"})
     assert "| Agent() | 1.50 | 1.00 | 0.850 | 0.11 | – | – | 10 | 2 |" in text
     assert "| VW bag | 1.50 | 2.00 | 0.775 | 0.185 | 1 | 1 | 10 | 2 |" in text
+    assert "| ArmTS | 2.00 | – | 0.900 | 0.07 | 0 | 1 | 10 | 1 |" in text
     assert "| supervised logistic | – | – | 0.960 | 0 | – | – | 10 | 2 |" in text
     assert "| small | yes | 1,000 | 3 | 0.950 | 0.900 | 0.600 | VW bag |" in text
-    assert "| 3. uniform | 0–2 | 0–2 |  |" in text
+    assert "| 4. uniform | 0–2 | 0–2 | 0–1 |  |" in text
     assert "| vowpalwabbit | 9.11 |" in text
     assert "| Time on the wall | 3 s |" in text
 
 
 def test_the_pages_limits_are_those_of_the_code() -> None:
     text = page(board(uniform=[0.3, 0.3]), BakeOff([SMALL, OTHER], [], Peers()), {})
-    assert f"at most {_players.MAX_DENSE_COLUMNS}." in text
+    assert "at most 300 (LinUCB, LinTS, " in text
+    assert "; 100 (DLinUCB, SWLinUCB, GLMUCB, GLMTSL, GLOC); 30 (NeuralUCB, NeuralTS, IGPUCB, GPTS)." in text
     assert "The bars" not in text
     assert "Everybody" not in text

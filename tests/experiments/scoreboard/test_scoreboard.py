@@ -30,7 +30,14 @@ from syndicated.experiments.scoreboard._ratios import (
     world_rows,
 )
 from syndicated.experiments.scoreboard._tuner_worlds import TUNER_GROUP, tuner_worlds
-from syndicated.experiments.scoreboard._worlds import ABLATIONS, BEST_FIXED, FORESEEN_FIXED, OUR_TUNER, labels
+from syndicated.experiments.scoreboard._worlds import (
+    ABLATIONS,
+    BEST_FIXED,
+    FORESEEN_FIXED,
+    OUR_TUNER,
+    candidates,
+    labels,
+)
 from syndicated.policies import POLICIES
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
@@ -56,7 +63,9 @@ HARD = [
 ]
 INTERCEPT = {"linucb-intercept", "lints-intercept", "drift", "range", "wide", "delay", *HARD}
 SHORT = {"noiseless": 1000, "short": 500, "short-one-hot": 1000, "short-fixed": 1000}
-NATURAL = {"boldness=0", "boldness=0.25", "boldness=0.5", "boldness=1", "boldness=2", "boldness=4"}
+NATURAL = {f"boldness={value:g}" for value in (0, 0.25, 0.5, 1, 1.4, 2, 2.8, 4)}
+
+SGDTS_FIXED = set(candidates(WORLDS["sgdts-paper"].tuners))
 
 
 def made_up(name: str = "linucb-paper", /, **regrets: Sequence[float] | Array) -> World:
@@ -101,7 +110,8 @@ def test_every_world_can_be_played_at_its_size(name: str) -> None:
     assert e.repeats == (8 if "movielens" in name else 100 if name in SHORT else 30 if same_rows else 20)
     assert e.policy["intercept"] == (name in INTERCEPT)
     assert e.policies[OUR_TUNER] == {**e.policy, "intercept": True}
-    assert e.policies.keys() >= (NATURAL & e.tuners.keys())
+    assert all(e.policies[label] == e.policies[OUR_TUNER] for label in candidates(e.tuners))
+    assert e.policy["name"] == "SGDTS" or candidates(e.tuners).keys() == NATURAL
     assert ("Syndicated, intercept" in e.tuners) == (not e.policy["intercept"])
     assert e.delay == {"delay": 500, "one-hot-delay": 2000}.get(name, 0)
     registered = {label: spec for label, spec in e.tuners.items() if spec["name"] in TUNERS}
@@ -132,12 +142,12 @@ def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -
 
 
 @pytest.mark.parametrize(
-    ("name", "candidates", "one"),
-    [("linucb-paper", 13, "alpha"), ("lints-paper", 13, "alpha"), ("movielens-sgdts", 5, "eta0")],
+    ("name", "fixed", "one"),
+    [("linucb-paper", 15, "alpha"), ("lints-paper", 15, "alpha"), ("movielens-sgdts", 13, "eta0")],
 )
-def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, candidates: int, one: str) -> None:
+def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, fixed: int, one: str) -> None:
     tuners = WORLDS[name].tuners
-    assert [spec["name"] for spec in tuners.values()].count("Fixed") == candidates
+    assert [spec["name"] for spec in tuners.values()].count("Fixed") == fixed
     for label in ("OP", "Corral", "TL"):
         assert list(tuners[label]["space"]) == [one]
     assert tuners["Syndicated"]["space"] == tuners["TL-Combined"]["space"] == tuners["Uniform"]["space"]
@@ -168,12 +178,43 @@ def test_ablations_are_the_default_without_one_of_its_parts() -> None:
             assert e.policies["no evidence, lam=1"] == e.policies[OUR_TUNER]
 
 
+def test_the_fixed_values_of_sgdts_are_in_natural_units_as_its_default_is() -> None:
+    e = WORLDS["sgdts-paper"]
+    points = {(s["space"]["boldness"][0], s["space"]["stride"][0]) for s in candidates(e.tuners).values()}
+    assert points == {(boldness, stride) for boldness in (0, 0.25, 0.5, 1) for stride in (3, 10, 30)}
+    default = e.tuners[OUR_TUNER]["space"]
+    assert (default["boldness"][0], default["stride"][0]) in points
+
+
+def test_another_policy_plays_where_rewards_come_late_and_has_a_row_in_that_world_only() -> None:
+    (label,) = (
+        {label for e in WORLDS.values() for label in e.tuners} - WORLDS["linucb-paper"].tuners.keys() - SGDTS_FIXED
+    )
+    late = WORLDS["one-hot-delay"]
+    assert [e.name for e in WORLDS.values() if label in e.tuners] == ["one-hot-delay"]
+    assert late.policies[label] == {**late.policies[OUR_TUNER], "name": "LinTS"}
+    assert late.tuners[label] == {"name": "Fixed", "space": {"boldness": [1.0]}}
+    text = _markdown.page(
+        [made_up("one-hot-delay", Syndicated=[9, 8, 9], **{OUR_TUNER: [4, 4, 4], label: [2, 2, 2]})], {}
+    )
+    assert f"| world | {OUR_TUNER} |\n" in text
+    assert f"| {label} | 2.0 |" in text
+
+
+def test_the_ratio_with_an_intercept_for_all_has_a_geometric_mean() -> None:
+    paper = made_up(Syndicated=[8, 8, 8], **{"Syndicated, intercept": [4, 4, 4], OUR_TUNER: [2, 2, 2]})
+    with_it = made_up("drift", Syndicated=[16, 16, 16], **{OUR_TUNER: [2, 2, 2]})
+    text = _markdown.page([paper, with_it], {})
+    line = next(line for line in text.split("as a multiple of others'")[1].splitlines() if "Geometric mean" in line)
+    assert line.endswith("| 0.25 (0.25 to 0.25) |")
+
+
 def test_the_board_can_be_restricted() -> None:
     board = choose(["drift", "lints-paper"], ["OP", BEST_FIXED])
     assert [e.name for worlds in board.values() for e in worlds] == ["lints-paper", "drift"]
     for e in (e for worlds in board.values() for e in worlds):
         assert {spec["name"] for spec in e.tuners.values()} == {"Syndicated", "OP", "Fixed"}
-        assert len(e.tuners) == 2 + 6
+        assert len(e.tuners) == 2 + len(NATURAL)
     assert choose() == {**BOARD, POLICY_GROUP: policy_worlds(), TUNER_GROUP: tuner_worlds()}
 
 
@@ -317,7 +358,7 @@ def test_of_the_fixed_candidates_the_one_with_the_least_mean_stays(tmp_path: Pat
     for task, curve in zip(run.tasks, run.curves, strict=True):
         sums[task.tuner_name] = sums.get(task.tuner_name, 0.0) + curve["regret"][-1]
     fixed = {label: total for label, total in sums.items() if label not in ("Syndicated", "OP")}
-    assert len(fixed) == 6
+    assert len(fixed) == len(NATURAL)
     assert world.best == min(fixed, key=lambda label: fixed[label])
     two = {"boldness=2": sums["boldness=2"]}
     assert {label: values.sum() for label, values in world.regrets.items()} == pytest.approx(
@@ -467,7 +508,7 @@ def test_settings_tell_every_world_and_label() -> None:
     assert ["Consensus", "Consensus()", "everywhere"] in rows
     assert "Fixed(boldness in {2.5})" in {row[1] for row in rows if row[0] == OUR_TUNER}
     best = [row for row in rows if row[0] == BEST_FIXED]
-    assert [row[1].split(":")[0] for row in best] == ["the best of 6", "the best of 4"]
+    assert [row[1].split(":")[0] for row in best] == ["the best of 8", "the best of 12"]
     assert best[1][2] == "`sgdts-paper`, `movielens-sgdts`"
     assert "| intercept=True | 0 | 10,000 | 8 | 1001 to 1008 |" in text
     assert "| the same | 500 | 10,000 | 20 | 1001 to 1020 |" in text
@@ -581,7 +622,7 @@ def test_the_command_writes_the_table_the_page_and_the_figure(
     assert "What is asked of" not in shown
     rows = list(csv.DictReader((tmp_path / "scoreboard.csv").read_text().splitlines()))
     assert tuple(rows[0]) == REGRET_COLUMNS
-    assert len(rows) == 2 * 8 * 2
+    assert len(rows) == 2 * (2 + len(NATURAL)) * 2
     assert {(row["world"], row["repeat"]) for row in rows} == {
         (world, repeat) for world in ("delay", "movielens-lints") for repeat in "01"
     }

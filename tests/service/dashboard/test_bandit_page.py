@@ -80,6 +80,9 @@ def test_names_are_those_of_the_registry_and_natural_units_are_explained(tmp_pat
         said = dict(settings(site.service.state.bandit("b")))
         assert (said["Policy"], said["Tuner"]) == ("LinUCB (delta = 0.2)", "Consensus")
         assert (said["Hold-out"], said["Floor of random arms"]) == ("none", "25% of the decisions")
+        assert said["Chosen by itself"] == "; ".join(site.service.state.bandit("b").agent.policy.chosen.values())
+        assert said["Chosen by itself"].startswith("penalty ")
+        assert said["Chosen by itself"] in page.plain
 
     tell(tmp_path, story)
 
