@@ -27,6 +27,7 @@ Flags = npt.NDArray[np.bool_]
 
 MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far out as this
 MIN_CAVITY = 1e-8  # of the precision that is left without a site; with less, the site stays as it is
+LEFT = 1.0  # in place of a site's precision, which is at most 1/4: what it said stays as it is
 SCALE = "f8[::1], f8[::1]"  # center, weight
 ARMS = "f8[:,::1], f8[:,:,::1], i8[::1]"  # own, covariances, plays
 BELIEF = "f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1]"  # sums, prior, common, common_covariance, common_prior
@@ -394,7 +395,7 @@ def visit(
         own_variance = max(p * (1.0 - p), MIN_CLICK_VARIANCE)
         error = (reward - p) / math.sqrt(own_variance + own_variance * own_variance * total)
         cavity = 1.0 - total * sites[2 * place]
-        if cavity < MIN_CAVITY:
+        if cavity < MIN_CAVITY or sites[2 * place] == LEFT:
             return error
         center, spread = (m - total * sites[2 * place + 1]) / cavity, total / cavity
         logit = center + spread * logistic_gain(center, spread, reward)

@@ -21,8 +21,10 @@ from syndicated._models.arm_kernels import (
     FOLLOWING,
     JUDGED,
     LAST,
+    LEFT,
     LEVEL_ALARM,
     LIMIT,
+    MAX_SCALED,
     MOVING,
     ORIGIN,
     ROWS,
@@ -375,6 +377,7 @@ class ArmModels(Learner):
             self._start_again()
         elif self._drifted(center, weight, slope_variance):
             known = self._information().seen_from(self.center, self.weight, center, weight)
+            self._leave_cut_rows(center, weight)
             self.center, self.weight, self.slope_variance = center, weight, slope_variance
             self._rebuild(known)
         if self.hybrid:
@@ -382,6 +385,16 @@ class ArmModels(Learner):
             self.share = max(COMMON_SHARES, key=lambda share: self._log_evidence(known, share))
             self._rebuild(known)
         self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
+
+    def _leave_cut_rows(self, center: Array, weight: Array) -> None:
+        """Before this is the scale: rows that are cut in it, or were in the last one, keep their sites for good.
+
+        What is known is carried over along the row as it was cut. In the new scale the row points elsewhere, and a
+        visit would take from there what was never put there.
+        """
+        scales = (self.center, self.weight), (center, weight)
+        cut = [np.any(np.abs(self.rows - middle) * size > MAX_SCALED, axis=-1) for middle, size in scales]
+        self.sites[:, ::2][cut[0] | cut[1]] = LEFT
 
     def _scales(self) -> tuple[Array, Array, int, float]:
         """The center of every feature, one over its size, how many features vary, and the variance of a scaled row.

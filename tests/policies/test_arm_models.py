@@ -260,6 +260,20 @@ def test_a_new_scale_late_gives_the_model_that_had_it_from_the_start(
         )
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_no_covariance_grows_beyond_the_prior_where_rows_are_far_out_and_scales_change(hybrid: bool) -> None:
+    """One row nearly always, others that are new now and then: far out at first, and less so as scales grow."""
+    rng = np.random.default_rng(5)
+    model, rows = ArmModels(dim=3, logistic=True, hybrid=hybrid, variance=8.0), rng.normal(size=(3, 3))
+    for t in range(1500):
+        if t % 500 == 0:
+            rows[rng.integers(3)] = rng.normal(size=3)
+        x = rows[0 if rng.random() < 0.97 else rng.integers(3)]
+        model.learn(0, x, float(rng.random() < 1 / (1 + np.exp(-x[0]))))
+        prior = model._prior
+        assert np.linalg.eigvalsh(model.covariances[0] / np.sqrt(np.multiply.outer(prior, prior))).max() < 1 + 1e-9
+
+
 @pytest.mark.parametrize("logistic", [False, True])
 def test_rows_that_begin_to_differ_late_do_not_part_a_model_from_its_copy(logistic: bool) -> None:
     model, copy = (ArmModels(dim=1, logistic=logistic, hybrid=False, variance=2.0) for _ in range(2))
