@@ -1,6 +1,6 @@
 """Generalised linear models, fitted exactly: regularised maximum likelihood by warm-started Newton steps.
 
-    minimise  Σ [b(x'theta) - y x'theta] + (ridge/2) |theta|²,   b' = mu, the expected reward
+    minimise  Σ [b(x'theta) - y x'theta] + Σ_j ridge_j theta_j²/2,   b' = mu, the expected reward
 
     link      mu(z)             b(z)                  rewards
     logistic  sigmoid(z)        log(1 + e^z)          0 to 1
@@ -8,7 +8,7 @@
     poisson   e^z               e^z                   0 and more
     identity  z                 z²/2                  any
 
-So Σ x (mu(x'theta) - y) + ridge theta = 0, the equation of Filippi et al. (2010) and Li et al. (2017) for any rising
+So Σ x (mu(x'theta) - y) + ridge * theta = 0, the equation of Filippi et al. (2010) and Li et al. (2017) for any rising
 mu; it is the maximum of the likelihood for all but the probit link. Only the first `free` entries of theta are fitted;
 the others stay 0.
 
@@ -102,9 +102,9 @@ def means_of(link: int, z: Array) -> Array:
     return out
 
 
-@compiled("f8[::1](i8, f8[:,::1], f8[::1], f8, f8[::1], i8)")
-def gradient(link: int, X: Array, y: Array, ridge: float, theta: Array, free: int) -> Array:
-    """Σ x (mu(x'theta) - y) + ridge theta, in the free entries."""
+@compiled("f8[::1](i8, f8[:,::1], f8[::1], f8[::1], f8[::1], i8)")
+def gradient(link: int, X: Array, y: Array, ridge: Array, theta: Array, free: int) -> Array:
+    """Σ x (mu(x'theta) - y) + ridge * theta, in the free entries."""
     error = X @ theta
     put_means(link, error)
     error -= y
@@ -113,25 +113,25 @@ def gradient(link: int, X: Array, y: Array, ridge: float, theta: Array, free: in
     return g
 
 
-@compiled("f8[:,::1](i8, f8[:,::1], f8, f8[::1], i8)")
-def hessian(link: int, X: Array, ridge: float, theta: Array, free: int) -> Array:
-    """Σ x x' mu'(x'theta) + ridge I, with nothing between the free entries and the others."""
+@compiled("f8[:,::1](i8, f8[:,::1], f8[::1], f8[::1], i8)")
+def hessian(link: int, X: Array, ridge: Array, theta: Array, free: int) -> Array:
+    """Σ x x' mu'(x'theta) + diag(ridge), with nothing between the free entries and the others."""
     z = X @ theta
     weighted = X.copy()
     for s in range(len(X)):
         weight = slope_of(link, z[s])
         for i in range(X.shape[1]):
             weighted[s, i] *= weight
-    H: Array = X.T @ weighted + ridge * np.eye(len(theta))
+    H: Array = X.T @ weighted + np.diag(ridge)
     H[:free, free:] = 0.0
     H[free:, :free] = 0.0
     return H
 
 
-@compiled("f8(i8, f8[:,::1], f8[::1], f8, f8[::1])")
-def loss(link: int, X: Array, y: Array, ridge: float, theta: Array) -> float:
+@compiled("f8(i8, f8[:,::1], f8[::1], f8[::1], f8[::1])")
+def loss(link: int, X: Array, y: Array, ridge: Array, theta: Array) -> float:
     """The negative penalised log-likelihood."""
-    total: float = 0.5 * ridge * np.dot(theta, theta)
+    total: float = 0.5 * np.dot(ridge * theta, theta)
     z = X @ theta
     for s in range(len(y)):
         total += potential_of(link, z[s]) - y[s] * z[s]
@@ -156,8 +156,8 @@ def _copy_rows(to: Array, M: Array) -> None:
         copy(to[i], M[i])
 
 
-@compiled("void(i8, f8[:,::1], f8[::1], f8, i8, f8[::1], f8[::1], f8[:,::1])")
-def newton(link: int, X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, inverse: Array) -> None:
+@compiled("void(i8, f8[:,::1], f8[::1], f8[::1], i8, f8[::1], f8[::1], f8[:,::1])")
+def newton(link: int, X: Array, y: Array, ridge: Array, free: int, theta: Array, g: Array, inverse: Array) -> None:
     """Fit in place by full Newton steps, halved while the loss would rise; leaves gradient and inverse behind."""
     copy(g, gradient(link, X, y, ridge, theta, free))
     _copy_rows(inverse, invert(hessian(link, X, ridge, theta, free)))
@@ -189,8 +189,8 @@ def correct(inverse: Array, step: Array, change: Array) -> None:
                 inverse[i, j] += (stretch * step[i] * step[j] - u[i] * step[j] - step[i] * u[j]) / product
 
 
-@compiled("void(i8, f8[:,::1], f8[::1], f8, i8, f8[::1], f8[::1], f8[:,::1])")
-def refit(link: int, X: Array, y: Array, ridge: float, free: int, theta: Array, g: Array, inverse: Array) -> None:
+@compiled("void(i8, f8[:,::1], f8[::1], f8[::1], i8, f8[::1], f8[::1], f8[:,::1])")
+def refit(link: int, X: Array, y: Array, ridge: Array, free: int, theta: Array, g: Array, inverse: Array) -> None:
     """Fit in place after the last row of X was added to what theta, g and inverse stand for."""
     x = X[len(y) - 1].copy()
     x[free:] = 0.0
@@ -215,7 +215,7 @@ def refit(link: int, X: Array, y: Array, ridge: float, free: int, theta: Array, 
     newton(link, X, y, ridge, free, theta, g, inverse)
 
 
-@compiled("void(i8, f8[:,::1], f8[::1], f8[::1], i8[::1], f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1])")
+@compiled("void(i8, f8[:,::1], f8[::1], f8[:,::1], i8[::1], f8[:,::1], f8[:,::1], f8[:,:,::1], f8[::1])")
 def refit_all(
     link: int,
     X: Array,

@@ -64,7 +64,7 @@ class GLMFits(Learner):
 
     def information(self, lam: float) -> Array:
         """lam I + Σ mu'(x'theta) x x': the Hessian at the fit."""
-        return hessian(self.link, self.seen, lam, self.theta(lam), self.size)
+        return hessian(self.link, self.seen, np.full(self.size, lam), self.theta(lam), self.size)
 
     def error(self, lam: float) -> float:
         """The root mean square of what the fit leaves unexplained; 0.5 as long as there is nothing to explain."""
@@ -77,4 +77,4 @@ class GLMFits(Learner):
 
     def _fit(self, theta: Array, lam: float) -> None:
         rest = np.zeros(self.size), np.zeros((self.size, self.size))
-        newton(self.link, self.seen, self.y[: self.count], lam, self.size, theta, *rest)
+        newton(self.link, self.seen, self.y[: self.count], np.full(self.size, lam), self.size, theta, *rest)

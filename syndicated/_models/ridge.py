@@ -77,6 +77,7 @@ class Ridge(Learner):
             np.ones(self.dim),
             0.0,
         )  # features and rewards as they come
+        self.origin_weights = np.ones(self.size)  # of the columns' penalties, in a model through the origin
         self.keep([], np.zeros((self.size, 0)))
 
     def keep(self, priors: Sequence[Prior], catalogue: Array) -> None:
@@ -181,9 +182,13 @@ class Ridge(Learner):
             self.stack, self.thetas, self.squared = self._build(self.priors)
             self._selected.clear()
 
-    def rescale(self, factors: Array) -> None:
+    def weights(self, prior: Prior) -> Array:
+        """What the penalty of each column is multiplied by under a prior."""
+        return np.ones(self.size) if prior.intercept else self.origin_weights
+
+    def rescale(self, factors: Array, origin_weights: Array) -> None:
         """Bring the statistics into new units, in which each column is so many times what it was."""
-        self.G, self.b = self.G * np.outer(factors, factors), self.b * factors
+        self.G, self.b, self.origin_weights = self.G * np.outer(factors, factors), self.b * factors, origin_weights
         self.stack, self.thetas, self.squared = self._build(self.priors)
         self._selected.clear()
 
@@ -195,7 +200,7 @@ class Ridge(Learner):
         V, b = self.G[of], self.b[of]
         for row, prior in enumerate(priors):
             least = MIN_PENALTY_SHARE * self.size * np.diag(V[row])  # of each column, for they may have any units
-            V[row] += np.diag(np.maximum(prior.lam, least))
+            V[row] += np.diag(np.maximum(prior.lam * self.weights(prior), least))
             if self.intercept and not prior.intercept:
                 V[row, -1, -1] = NO_INTERCEPT_PENALTY
         thetas = np.linalg.solve(V, b[:, :, None])[:, :, 0]

@@ -108,7 +108,7 @@ class GLMUCB(GLMPolicy):
 
     def _nearest(self, fit: Array, lam: float, radius: float) -> Array:
         """Projected gradient steps on |g(theta) - g(fit)|² in the norm of M⁻¹, halved where they would not descend."""
-        X, link, M = self.model.seen, self.model.link, self._design(lam)
+        X, link, M, ridge = self.model.seen, self.model.link, self._design(lam), np.full(self.size, lam)
 
         def gap(theta: Array) -> tuple[float, Array]:
             change = (means_of(link, X @ theta) - means_of(link, X @ fit)) @ X + lam * (theta - fit)
@@ -118,7 +118,7 @@ class GLMUCB(GLMPolicy):
         theta, step = radius / np.linalg.norm(fit) * fit, 1.0
         value, solved = gap(theta)
         for _ in range(PROJECTION_STEPS):
-            moved = theta - step * hessian(link, X, lam, theta, self.size) @ solved
+            moved = theta - step * hessian(link, X, ridge, theta, self.size) @ solved
             moved *= min(1.0, radius / float(np.linalg.norm(moved)))
             lower, then = gap(moved)
             if lower < value:

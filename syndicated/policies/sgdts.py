@@ -202,7 +202,7 @@ class SGDTS(ScaledPolicy):
         self.count += 1
         if self.count == self.warmup:
             rest = np.zeros(self.size), np.zeros((self.size, self.size))
-            ridge = FIRST_FIT_RIDGE if self.count == self.period else SHORT_FIT_RIDGE
+            ridge = np.full(self.size, FIRST_FIT_RIDGE if self.count == self.period else SHORT_FIT_RIDGE)
             newton(LOGISTIC, self.X[: self.count], self.y[: self.count], ridge, self.size, self.start, *rest)
             self.theta = self.start.copy()
 
@@ -238,7 +238,8 @@ class SGDTS(ScaledPolicy):
         j = self.epoch
         if j == 1:
             return self.theta, self.theta
-        theta = self.theta - eta0 / j * gradient(LOGISTIC, self.X, self.y, 0.0, self.theta, self.size)
+        slope = gradient(LOGISTIC, self.X, self.y, np.zeros(self.size), self.theta, self.size)
+        theta = self.theta - eta0 / j * slope
         distance = float(np.linalg.norm(theta - self.start))
         if distance > PROJECTION_RADIUS:
             theta = self.start + PROJECTION_RADIUS / distance * (theta - self.start)

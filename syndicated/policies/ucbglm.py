@@ -15,7 +15,7 @@ Li, Lu and Zhou, *Provably optimal algorithms for generalized linear contextual 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,14 @@ import numpy.typing as npt
 from syndicated._models.glm import LINKS, REWARDS, check_link, mean_of, means_of, newton, refit_all
 from syndicated._models.kernels import dot
 from syndicated._models.ridge import Prior, Ridge, Solutions
+from syndicated._models.units import MAX_UNIT_GROWTH
 from syndicated.errors import InputError
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.policies._scaled_policy import ScaledPolicy
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
+
+MIN_RANGE = 0.01  # of a column, in its unit: a smaller one counts as this
 
 
 @dataclass(kw_only=True, eq=False)
@@ -41,7 +44,10 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     rewards' noise, as if the linear space of the scores were that of the rewards: not a standard error. With it, the
     likelihood also decides on the intercept of a policy that has one: of the fits with and without it plays the one
     under which the rewards seen lately were likelier, each predicted from those before it. A `lam`
-    that is not given either is 1 in the features' own units.
+    that is not given either is 1 in the features' own units: their size with an intercept, and their range without.
+    For through the origin, the features have to tell the level of rewards too. A column that is far from 0 for what it
+    varies, such as the first of factors or principal components, tells it best in units of its range: there it is
+    large, and needs only a small slope. In neither unit does it matter what a column is measured in.
 
     >>> policy = UCBGLM(dim=2, intercept=False)
     >>> policy.learn(np.array([1.0, 0.0]), 1.0, {})
@@ -66,6 +72,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     gradients: Array = field(init=False, repr=False)
     inverses: Array = field(init=False, repr=False)
     likelihoods: Array = field(init=False, repr=False)
+    weights: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.ridge not in ("lam", "inverse"):
@@ -91,7 +98,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     def chosen(self) -> dict[str, str]:
         if not self.model.count or len({prior.intercept for prior in self._kept.priors}) < 2:
             return {}
-        row = self._likeliest(range(len(self._kept.priors)))
+        row = self._likeliest({})
         with_it, without = (
             "an intercept, as rewards were likelier with it",
             "no intercept, as rewards were likelier without",
@@ -99,16 +106,18 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         intercept = with_it if self._kept.priors[row].intercept else without
         return {"intercept": intercept, "noise": f"noise {self._kept.noise(row):.2g}"}
 
-    def _likeliest(self, rows: Sequence[int]) -> int:
-        return max(reversed(rows), key=self.likelihoods.__getitem__)  # of equals the last, which has an intercept
-
     def estimate(self, given: Params) -> dict[str, float]:
-        row = self._likeliest(self._kept.like({"lam": 1.0, **given}))
+        row = self._likeliest({"lam": 1.0, **given})
         return {"alpha": given["boldness"] * self._kept.noise(row), **self._kept.priors[row]._asdict()}
+
+    def _likeliest(self, given: Params) -> int:
+        """The row of the prior with these values under which rewards were likeliest, with an intercept of equals."""
+        return max(reversed(self._kept.like(given)), key=self.likelihoods.__getitem__)
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
-        self.X, self.y, self.likelihoods = np.zeros((0, self.size)), np.zeros(0), np.zeros(len(self._kept.priors))
+        self.X, self.y, self.weights = np.zeros((0, self.size)), np.zeros(0), np.ones(self.size)
+        self.likelihoods = np.zeros(len(self._kept.priors))
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
     def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
@@ -130,7 +139,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         return mean_of(LINKS[self.link], score)
 
     def learn(self, x: Array, reward: float, params: Params) -> None:
-        row = self._row(x)
+        due, row = self.units.due, self._row(x)
         super().learn(row, reward, params)
         n = self.model.count
         if n > len(self.y):
@@ -141,21 +150,39 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         fits = self.fits, self.gradients, self.inverses
         data = LINKS[self.link], self.X[:n], self.y[:n]
         refit_all(*data, *self._penalties(self._kept.priors), *fits, self.likelihoods)
+        if self.units.due != due:
+            self._weigh()
+
+    def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
+        """A state from before a model through the origin counted columns in units of their range goes on as it was."""
+        return {"weights": np.ones(self.size), **super().upgraded(arrays)}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
-        self.model.catalogue = self.catalogue
+        self.model.catalogue, self._kept.origin_weights = self.catalogue, self.weights
 
     def _rescale(self, factors: Array) -> None:
-        self.X, self.model.catalogue = self.X * factors, self.catalogue
-        self._kept.rescale(factors)
+        self.X, self.model.catalogue, self.weights = self.X * factors, self.catalogue, self.weights * factors**2
+        self._rebuild(factors)
+
+    def _weigh(self) -> None:
+        """When units are looked at: bring the columns' ranges up to date, if one is off by much."""
+        span = np.ptp(self.X[: self.model.count], axis=0)
+        usual = np.where(span > 0.0, np.maximum(span, MIN_RANGE), 1.0) ** 2
+        if np.max(np.maximum(usual / self.weights, self.weights / usual)) > MAX_UNIT_GROWTH**2:
+            self.weights = usual
+            self._rebuild(np.ones(self.size))
+
+    def _rebuild(self, factors: Array) -> None:
+        """All that depends on units and weights, from the data."""
+        self._kept.rescale(factors, self.weights)
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
         wrong = super().invalid_array(arrays)
         if wrong is None and not len(arrays["X"]) == len(arrays["y"]) >= arrays["model.count"].item():
             return "y"
-        return wrong
+        return "weights" if wrong is None and not (arrays["weights"] > 0.0).all() else wrong
 
     def _priors(self, point: Params) -> list[Prior]:
         own = (0.0, 1.0) if self.intercept and "boldness" in point else (float(self.intercept),)
@@ -163,10 +190,11 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         return [Prior(point.get("lam", 1.0), intercept) for intercept in intercepts]
 
     def _penalties(self, priors: Sequence[Prior]) -> tuple[Array, Ints]:
-        """The ridge of each prior, and how many entries of theta its fit has."""
-        lams = np.array([prior.lam for prior in priors])
-        frees = np.array([self.dim + prior.intercept for prior in priors], dtype=np.int64)
-        return lams if self.ridge == "lam" else 1.0 / lams, frees
+        """The ridge of each entry of theta for each prior, and how many entries its fit has."""
+        ridges = np.empty((len(priors), self.size))
+        for row, prior in zip(ridges, priors, strict=True):
+            row[:] = (prior.lam if self.ridge == "lam" else 1.0 / prior.lam) * self._kept.weights(prior)
+        return ridges, np.array([self.dim + prior.intercept for prior in priors], dtype=np.int64)
 
     def _fits(self, solutions: Solutions, points: Sequence[Params]) -> Array:
         """The fits for these points, in the order of the solutions."""

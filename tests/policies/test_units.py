@@ -1,5 +1,6 @@
 """Features in units of their own: the units, and that what was learned is the same in new ones."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -76,9 +77,117 @@ def test_factors_lead_from_the_units_of_before_to_those_of_now() -> None:
 def test_the_fit_is_that_of_the_rows_in_their_own_units(make: Any) -> None:
     policy, Z, y = taught(make)
     theta = policy.fits[-1] if isinstance(policy, UCBGLM) else policy.model.theta(1.0)
-    assert abs(gradient(LOGISTIC, np.ascontiguousarray(Z), y, 1.0, theta, 4)).max() <= 2e-6
+    assert abs(gradient(LOGISTIC, np.ascontiguousarray(Z), y, np.ones(4), theta, 4)).max() <= 2e-6
     if isinstance(policy, UCBGLM):
         np.testing.assert_allclose(np.linalg.inv(policy.model.stack[-1]), np.eye(4) + Z.T @ Z, rtol=1e-6, atol=1e-6)
+
+
+def test_without_an_intercept_the_fit_is_that_of_the_rows_in_units_of_their_range() -> None:
+    policy, Z, y = taught(UCBGLM)
+    span = np.sqrt(policy.weights[:3])
+    assert span == pytest.approx(np.ptp(Z[:, :3], axis=0), rel=0.25)
+    R, theta = Z[:, :3] / span, policy.fits[0, :3] * span
+    slopes = [sum((1 / (1 + np.exp(-r @ theta)) - v) * r[j] for r, v in zip(R, y, strict=True)) for j in range(3)]
+    assert slopes == pytest.approx(-theta, abs=2e-6)
+    V = np.linalg.inv(policy.model.stack[0])[:3, :3]
+    np.testing.assert_allclose(V / np.outer(span, span), np.eye(3) + R.T @ R, rtol=1e-6, atol=1e-6)
+
+
+def test_ranges_are_those_of_all_rows_up_to_a_quarter_and_columns_without_one_keep_their_size() -> None:
+    policy, X = UCBGLM(dim=3, intercept=False), data()[0]
+    policy.prepare([{"boldness": 1.0}])
+    X[:, 1], X[:, 2] = 7.0, 1e6 + 1e-3 * X[:, 2] / SIZES[2]
+    for n, x in enumerate(X, start=1):
+        policy.learn(x, float(n % 2), {})
+        if policy.units.due == n + math.ceil(0.25 * n):
+            assert np.sqrt(policy.weights[0]) == pytest.approx(np.ptp(policy.X[:n, 0]) or 1.0, rel=0.25)
+            assert policy.weights[1:] == pytest.approx([1.0, 1.0 if n == 1 else 1e-4])
+    assert np.isfinite(policy.fits).all()
+
+
+def test_weights_stay_1_where_a_penalty_is_given() -> None:
+    policy, (X, y) = UCBGLM(dim=3), data()
+    policy.prepare([{"boldness": 1.0, "lam": 1.0}])
+    for x, reward in zip(X / SIZES, y, strict=True):
+        policy.learn(x, float(reward), {})
+    assert policy.weights.tolist() == [1.0] * 4
+
+
+class InUnitsOfSize(UCBGLM):
+    """As before a model through the origin counted columns in units of their range."""
+
+    def _weigh(self) -> None:
+        pass
+
+    def _rebuild(self, factors: Array) -> None:
+        self.weights = np.ones(self.size)
+        super()._rebuild(factors)
+
+
+def factor_regret(policy: UCBGLM, seed: int) -> float:
+    """Of 500 rounds of items whose first factor is far from 0 and tells nearly all, through the origin."""
+    random = np.random.default_rng(seed)
+    items, agent, regret = random.normal(scale=0.3, size=(500, 12)), Agent(policy, seed=seed), 0.0
+    items[:, 0] += 1.5
+    means = 1 / (1 + np.exp(-items @ np.append(2.0, random.normal(scale=0.05, size=11))))
+    for _ in range(500):
+        offered = random.choice(500, size=100, replace=False)
+        decision = agent.decide(items[offered])
+        agent.learn(decision, float(random.uniform() < means[offered[decision.arm]]))
+        regret += float(means[offered].max() - means[offered[decision.arm]])
+    return regret
+
+
+def test_a_column_far_from_0_is_found_to_tell_the_level_of_rewards() -> None:
+    before, after = (sum(factor_regret(make(dim=12), seed) for seed in range(4)) for make in (InUnitsOfSize, UCBGLM))
+    assert after < 0.6 * before
+
+
+def test_what_was_chosen_is_said() -> None:
+    agent = Agent(UCBGLM(dim=1), seed=1)
+    assert agent.policy.chosen == {}
+    for t in range(40):
+        agent.learn(agent.decide([[10.0 + t % 2]]), 1.0)
+    assert agent.policy.chosen["intercept"] == "no intercept, as rewards were likelier without"
+    for t in range(200):
+        agent.learn(agent.decide([[10.0 if t % 2 else -10.0]]), 1.0)
+    assert agent.policy.chosen["intercept"] == "an intercept, as rewards were likelier with it"
+    assert "with an intercept" in repr(agent)
+    fixed = UCBGLM(dim=1)
+    fixed.prepare([{"boldness": 1.0, "intercept": each} for each in (0.0, 1.0)])
+    assert fixed.chosen == {}
+
+
+def test_a_state_from_before_ranges_goes_on_as_it_was_and_in_units_of_range_from_the_next_look_on() -> None:
+    older, policy = taught(InUnitsOfSize)[0], UCBGLM(dim=3)
+    policy.prepare(policy.space.points)
+    policy.restore(policy.upgraded({name: array for name, array in older.state().items() if name != "weights"}))
+    assert policy.weights.tolist() == [1.0] * 4
+    (X, y), same = data(), []
+    for x, reward in zip(X, y, strict=True):
+        same.append(policy.state()["fits"].tolist() == older.state()["fits"].tolist())
+        for each in (policy, older):
+            each.learn(x, float(reward), {})
+    assert same[:5] == [True] * 5
+    assert not same[-1]
+
+
+def test_a_policy_in_units_of_range_goes_on_from_a_state_to_the_bit() -> None:
+    policy, other, (X, y) = taught(UCBGLM)[0], UCBGLM(dim=3), data()
+    other.prepare(other.space.points)
+    other.restore(policy.state())
+    for x, reward in zip(X, y, strict=True):
+        for each in (policy, other):
+            each.learn(x, float(reward), {})
+    assert {name: a.tobytes() for name, a in policy.state().items()} == {
+        name: a.tobytes() for name, a in other.state().items()
+    }
+
+
+def test_a_state_whose_weights_are_no_squares_is_refused() -> None:
+    policy = taught(UCBGLM)[0]
+    assert policy.invalid_array(policy.state()) is None
+    assert policy.invalid_array({**policy.state(), "weights": np.array([1.0, 0.0, 1.0, 1.0])}) == "weights"
 
 
 def test_gloc_has_the_moments_of_the_rows_in_their_own_units() -> None:
