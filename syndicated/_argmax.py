@@ -46,10 +46,32 @@ def largest(out: Ints, scores: Array) -> None:
             out[place] = a
 
 
-@compiled("i8[::1](f8[::1], f8[::1], i8)")
-def leaders(scores: Array, bonus: Array, count: int) -> Ints:
-    """The arm with the largest score less its bonus, then those with the largest scores, the first of equals."""
-    found = np.zeros(1 + min(count, len(scores)), dtype=np.int64)
-    found[0] = np.argmax(scores - bonus)
-    largest(found[1:], scores)
-    return found
+@compiled("f8(i8[::1], f8[::1], i8)")
+def chance_of(played: Ints, probabilities: Array, arm: int) -> float:
+    """The probability of an arm: that of all points which play it."""
+    chance = 0.0
+    for n in range(len(played)):
+        if played[n] == arm:
+            chance += probabilities[n]
+    return min(1.0, chance)
+
+
+@compiled("void(i8[::1], f8[::1], f8[::1], f8[::1], i8[::1], f8[::1], i8)")
+def explain(
+    top: Ints, numbers: Array, scores: Array, bonus: Array, played: Ints, probabilities: Array, arm: int
+) -> None:
+    """Why an arm is played: in one call, since each costs as much as what it computes.
+
+    Into `top` the arms with the largest scores, of which it is one, in any case the last. Into `numbers` its
+    probability, whether another arm has a larger score less its bonus, and the score and the bonus of each of `top`.
+    """
+    largest(top, scores)
+    is_there, best = False, np.max(scores - bonus)
+    for n in range(len(top)):
+        is_there |= top[n] == arm
+    if not is_there:
+        top[-1] = arm
+    numbers[0] = chance_of(played, probabilities, arm)
+    numbers[1] = 1.0 if scores[arm] - bonus[arm] < best else 0.0
+    for n in range(len(top)):
+        numbers[2 + 2 * n], numbers[3 + 2 * n] = scores[top[n]], bonus[top[n]]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._argmax import best_of, largest
+from syndicated._argmax import best_of, chance_of, largest
 from syndicated._arm_book import ArmBook
 from syndicated._catalogue import Catalogue
 from syndicated._learner import Learner
@@ -28,6 +28,7 @@ from syndicated.tuners import Tuner
 from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints, NamedArms, Params
 
 NO_SCORES: Array = np.empty(0)
+NO_ARMS: Ints = np.empty(0, dtype=np.int64)
 NO_ROWS = slice(0)
 # What a policy is asked to score: points with theory filled in; the rows of the choice, of the points that the tuner
 # compares it with, and of the choice without exploration.
@@ -43,14 +44,14 @@ class Proposal(NamedTuple):
     """
 
     decision: Decision
-    played: Sequence[int] = ()
-    probabilities: Sequence[float] = ()
+    played: Ints = NO_ARMS
+    probabilities: Array = NO_SCORES
     scores: Array = NO_SCORES
     bonus: Array = NO_SCORES
 
     def chance(self, arm: int) -> float:
         """The probability of an arm."""
-        return min(1.0, sum([p for played, p in zip(self.played, self.probabilities, strict=True) if played == arm]))
+        return chance_of(self.played, self.probabilities, arm)
 
     @property
     def chances(self) -> Array:
@@ -115,7 +116,7 @@ class Player:
         self._in_batches = self._nothing_drawn and self._theory_ignores_round and self._plain_rows
         self._rows: dict[tuple[int, ...], tuple[int, Ints]] = {}
         self._prepared: PreparedPoints | None = None  # like the next, until something is learned
-        self._point_probabilities: list[float] | None = None
+        self._point_probabilities: Array | None = None
 
     def decide(self, given: npt.ArrayLike | NamedArms | ArmSet, round_: int, last: Choice) -> Decision:
         """The decision of a round, `last` being the choice before it. Changes nothing."""
@@ -261,16 +262,17 @@ class Player:
         policy = self.policies[choice.slot]
         params, row, rivals, greedy_row = self._points_to_explain(policy, round_, choice, goes_on)
         scores, played = self._score(choice.slot, arms, params, round_)
-        decision = self._decision(
-            arms, round_, choice, params[row], int(played[row]), played[rivals].tolist(), self._certain(arms, round_)
-        )
-        mine, bonus = scores[row], scores[row] - scores[greedy_row]
+        agreeing = played[rivals].tolist() if choice.candidate_probabilities else []
+        certain = self._certain(arms, round_)
+        decision = self._decision(arms, round_, choice, params[row], int(played[row]), agreeing, certain)
+        mine = scores[row]
+        bonus: Array = mine - scores[greedy_row]
         if goes_on:
-            return Proposal(decision, [int(played[row])], [1.0], mine, bonus)
+            return Proposal(decision, played[row : row + 1], np.ones(1), mine, bonus)
         known = choice.candidate_probabilities if len(choice.index) == 1 else ()
-        likely = known or self._probabilities()
+        likely = np.array(known) if known else self._probabilities()
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
-        return Proposal(decision, would.tolist(), likely, mine, bonus)
+        return Proposal(decision, would, likely, mine, bonus)
 
     def _goes_on(self, round_: int) -> bool:
         """Whether the choice of the round before is that of this one too."""
@@ -440,11 +442,11 @@ class Player:
             found = self._rows[choice.index] = points.index(choice.params), rows
         return found
 
-    def _probabilities(self) -> list[float]:
+    def _probabilities(self) -> Array:
         """The probability of each of the tuner's points."""
         if self._point_probabilities is None:
             axes = [axis.tolist() for axis in self.tuner.probabilities()]
-            self._point_probabilities = [math.prod(drawn) for drawn in product(*axes)]
+            self._point_probabilities = np.array([math.prod(drawn) for drawn in product(*axes)])
         return self._point_probabilities
 
     def _points_of_copies(self) -> Sequence[Sequence[Params]]:
@@ -515,7 +517,7 @@ class Player:
         K = len(arms)
         arm = int(Stream(self.seed ^ self.salt, WARMUP, round_).uniforms(1)[0] * K)
         decision = self._explored(arms, round_, arm, 1 / K)
-        return Proposal(decision, range(K), [1 / K] * K, np.zeros(K), np.zeros(K))
+        return Proposal(decision, np.arange(K), np.full(K, 1 / K), np.zeros(K), np.zeros(K))
 
     def _explored(self, arms: Arms | NamedArms, round_: int, arm: int, propensity: float) -> Decision:
         params = self.policies[0].theory(round_, {})

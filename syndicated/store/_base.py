@@ -20,6 +20,7 @@ from syndicated.errors import SyndicatedError
 
 SCHEMA_VERSION = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK_EVENTS = 1000  # that are read at once
+MAX_SEQ = 2**63 - 1  # no event has such a number
 
 
 class StoreError(SyndicatedError):
@@ -128,11 +129,17 @@ class Store(ABC):
 
     @abstractmethod
     def after(
-        self, seq: int, bandit: int | None = None, upto: int | None = None, without: Sequence[int] = ()
+        self,
+        seq: int,
+        bandit: int | None = None,
+        upto: int | None = None,
+        without: Sequence[int] = (),
+        known_from: int = MAX_SEQ,
     ) -> Iterator[tuple[Event, Event | None]]:
         """The events after `seq` and up to `upto`, in order, each with the decision that it refers to.
 
-        They are of one bandit or of all, `without` those with these numbers.
+        They are of one bandit or of all, `without` those with these numbers. Decisions from `known_from` on are not
+        read again: the caller has them.
         """
 
     @abstractmethod

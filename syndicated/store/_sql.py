@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from syndicated.store._base import (
     CHUNK_EVENTS,
+    MAX_SEQ,
     SCHEMA_VERSION,
     DamageError,
     Event,
@@ -39,7 +40,6 @@ CREATE TABLE snapshots (
 )
 """
 Kind = Literal["batch", "entry", "view"]  # of transactions
-MAX_SEQ = 2**63 - 1  # no event has such a number
 MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the next
 
 
@@ -126,9 +126,14 @@ class SQL(Store):
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log")[0][0])
 
     def after(
-        self, seq: int, bandit: int | None = None, upto: int | None = None, without: Sequence[int] = ()
+        self,
+        seq: int,
+        bandit: int | None = None,
+        upto: int | None = None,
+        without: Sequence[int] = (),
+        known_from: int = MAX_SEQ,
     ) -> Iterator[tuple[Event, Event | None]]:
-        of: list[tuple[str, Any]] = []
+        of: list[tuple[str, Any]] = [("", known_from)]
         if bandit is not None:
             of.append(("e.bandit = ? AND", bandit))
         if upto is not None:
@@ -136,7 +141,7 @@ class SQL(Store):
         if without:
             of.append((f"NOT (e.seq {self._in_list}) AND", self._list_value(without)))
         own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
-        query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref
+        query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref AND d.seq < ?
             WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT {CHUNK_EVENTS}"""
         width = len(Event._fields)
         while rows := self._rows(query, *(value for _, value in of), seq):

@@ -157,6 +157,13 @@ def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pyte
     assert [event.seq for event, _ in store.after(30)] == [31, 32, 33]
 
 
+def test_decisions_that_the_reader_has_are_not_read_again(store: Store) -> None:
+    _add(store, _decisions(3))
+    _add(store, [Event(0, 1, "reward", 1.0, ref=ref, learn=1.0) for ref in (1, 2, 3)])
+    found = [(event.ref, about and about.seq) for event, about in store.after(3, known_from=2)]
+    assert found == [(1, 1), (2, None), (3, None)]
+
+
 def test_a_batch_that_raises_leaves_nothing(store: Store) -> None:
     _add(store, _decisions(2))
     before, secret = _all(store), store.secret

@@ -1,7 +1,9 @@
 """The arms of a request as a table of numbers: those registered with the bandit, and those that the request brings."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import cast
+
+from msgspec import Struct
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError
@@ -11,7 +13,7 @@ from syndicated.service.core.messages import Arm, DecideRequest
 from syndicated.types import Array
 
 
-class ArmTable(NamedTuple):
+class ArmTable(Struct, frozen=True, gc=False):
     """The arms of one request: their ids, their features (K, dim), and the registered arms they were read with.
 
     `uses_registered` is false if the request brought all features itself.

@@ -8,12 +8,14 @@ to the bit.
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
-from syndicated._argmax import leaders
+from syndicated._argmax import explain
 from syndicated._decided_by import COUNTED, By
 from syndicated._player import Proposal
 from syndicated._statefile import pack, unpack
@@ -44,7 +46,7 @@ MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
 COMPRESSION = 1  # of models in snapshots, the fastest: hashed rows of many arms are mostly zeros
 
 
-class Turn(NamedTuple):
+class Turn(Struct, frozen=True, gc=False):
     """Where the next proposal stands: how many decisions were made, the agent's round, and its last choice.
 
     Replicas may stand at the same round; each has a `salt` of its own for what is drawn.
@@ -165,17 +167,14 @@ class Bandit:
         X: Array = rows.x if isinstance(rows, NamedArms) else rows
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed ^ turn.salt, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
-        common = self._common(request, K)
         held_out = (_share(spec.seed, request.subject) if request.subject else u[0]) < spec.holdout
         if spec.mode == "off" or held_out:
             place, chance = self._fall_back(ids, u[2])
             by: By = "fallback" if spec.mode == "off" else "holdout"
             chances = np.full(K, 1 / K) if spec.fallback == "uniform" else np.arange(K) == place
             ranking = _ranking(request.k, ids, place, chances * 1.0, None)
-            decided = Decided(
-                **common, by=by, propensity=chance, ranking=ranking, **self._played(request, ids, X, place)
-            )
-            return decided, turn._replace(made=turn.made + 1)
+            decided = self._decided(request, ids, X, place, by=by, propensity=chance, ranking=ranking)
+            return decided, replace(turn, made=turn.made + 1)
         self.agent.player.salt = turn.salt
         seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
@@ -185,18 +184,21 @@ class Bandit:
             by, place = "caller", self._place_played(request, ids)
         elif u[1] < spec.floor:
             by, place = "floor", int(u[2] * K)
-        chance = 1.0 if by == "caller" else (1 - spec.floor) * seen.chance(place) + spec.floor / K
-        decided = Decided(
-            **common,
+        chance, explored, top = self._why(ids, seen, place)
+        decided = self._decided(
+            request,
+            ids,
+            X,
+            place,
             by=by,
-            propensity=chance,
+            propensity=1.0 if by == "caller" else (1 - spec.floor) * chance + spec.floor / K,
             round=decision.round,
             params={name: float(value) for name, value in decision.params.items()},
             choice=None if decision.choice is None else from_choice(decision.choice),
+            explored=explored,
             agrees=place == decision.place,
+            top=top,
             ranking=self._ranked(request.k, ids, seen, place),
-            **self._why(ids, seen, place),
-            **self._played(request, ids, X, place),
         )
         return decided, after
 
@@ -213,25 +215,24 @@ class Bandit:
             if id_ not in self.arms:
                 raise InputError(f"arms[{k}] must be a registered arm, since new_arms is false; got {shorten(id_)}")
 
-    def _common(self, request: DecideRequest, count: int) -> dict[str, Any]:
-        """What is logged of every decision."""
+    def _decided(self, request: DecideRequest, ids: Sequence[str], X: Array, place: int, **own: Any) -> Decided:
+        """What is logged of a decision: of the arm that is played, and of the others if the spec says so."""
         spec = self.spec
-        return {
-            "epoch": self.epoch,
-            "version": self.version,
-            "count": count,
-            "deferred": spec.deferred if request.deferred is None else request.deferred,
-            "default": spec.default_reward,
-            "sparse": self.encoder.sparse,
-        }
-
-    def _played(self, request: DecideRequest, ids: Sequence[str], X: Array, place: int) -> dict[str, Any]:
-        """What is logged of the arm that is played, and of the others if the spec says so."""
-        played = {"arm": ids[place], "place": place, "x": X[place].tobytes()}
-        if self.spec.log == "chosen":
-            return played
-        arms = pack_arms(ids, self.registered.numbers)
-        return played | {"arms": arms, "context": request.context} | pack_table(X.reshape(len(X), -1), place)
+        if spec.log == "all":
+            arms = pack_arms(ids, self.registered.numbers)
+            own |= {"arms": arms, "context": request.context} | pack_table(X.reshape(len(X), -1), place)
+        return Decided(
+            epoch=self.epoch,
+            version=self.version,
+            count=len(ids),
+            deferred=spec.deferred if request.deferred is None else request.deferred,
+            default=spec.default_reward,
+            sparse=self.encoder.sparse,
+            arm=ids[place],
+            place=place,
+            x=X[place].tobytes(),
+            **own,
+        )
 
     def _ranked(self, k: int | None, ids: Sequence[str], seen: Proposal, place: int) -> tuple[RankedArm, ...]:
         """The arm that is played, and those with the best scores; in a warm-up all are equal."""
@@ -246,17 +247,17 @@ class Bandit:
             chances = (1 - floor) * np.minimum(seen.chances, 1.0) + floor / K
         return _ranking(k, ids, place, chances, None if seen.decision.choice is None else seen.scores)
 
-    def _why(self, ids: Sequence[str], seen: Proposal, place: int) -> dict[str, Any]:
-        """Whether another arm was expected to give more, and the best arms as they were seen."""
+    def _why(self, ids: Sequence[str], seen: Proposal, place: int) -> tuple[float, bool, tuple[TopArm, ...]]:
+        """The probability of an arm, whether another one was expected to give more, and the best as they were seen."""
         if seen.decision.choice is None:
-            return {"explored": True}
-        greedy, *best = leaders(seen.scores, seen.bonus, TOP_ARMS).tolist()
-        if place not in best:
-            best[-1] = place
-        score, bonus = seen.scores.item, seen.bonus.item
+            return seen.chance(place), True, ()
+        best = np.empty(min(TOP_ARMS, len(ids)), dtype=np.int64)
+        numbers = np.empty(2 + 2 * len(best))
+        explain(best, numbers, seen.scores, seen.bonus, seen.played, seen.probabilities, place)
+        chance, explored, *pairs = numbers.tolist()
         expected = self.agent.player.policy_of(seen.decision.choice).expected
-        top = tuple([TopArm(ids[a], expected(score(a) - bonus(a)), score(a), bonus(a)) for a in best])
-        return {"explored": score(place) - bonus(place) < score(greedy) - bonus(greedy), "top": top}
+        arms = zip(best.tolist(), pairs[::2], pairs[1::2], strict=True)
+        return chance, explored > 0, tuple([TopArm(ids[a], expected(s - b), s, b) for a, s, b in arms])
 
     def _place_played(self, request: DecideRequest, ids: Sequence[str]) -> int:
         if request.played not in ids:

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from syndicated.errors import SyndicatedError
 from syndicated.service.core.bandit import Bandit, Turn
@@ -137,7 +139,7 @@ class Batch:
         self._records[record.event.seq] = record
 
 
-class Request(NamedTuple):
+class Request(Struct, frozen=True):
     """Something to run within a batch, the future of its answer, and the events and keys that it will look up.
 
     An exclusive request is a batch of its own, which runs on the journal's thread and may use the store.

@@ -110,10 +110,13 @@ class State:
         """
         folded = self.seq
         at_hand = deque(pair for seq, pair in own.items() if seq <= upto)
-        for event, about in store.after(self.seq, upto=upto, without=[event.seq for event, _ in at_hand]):
+        without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
+        for event, about in store.after(self.seq, upto=upto, without=without, known_from=known_from):
             self._fold_own(at_hand, event.seq)
             if event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
                 return False
+            if event.ref is not None and event.ref >= known_from and self.record(event.ref) is None:
+                about = store.events([event.ref]).get(event.ref)  # it has just made room for a later one
             self._fold_stored(event, about)
         self._fold_own(at_hand, upto)
         return True

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.core_service import Harness, PlayCore
 
-from syndicated._argmax import leaders
+from syndicated._argmax import explain
 
 
 def test_alarms_tell_of_an_edge_and_of_a_collapse(play_core: PlayCore) -> None:
@@ -29,14 +29,23 @@ def test_alarms_tell_of_an_edge_and_of_a_collapse(play_core: PlayCore) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_leaders_are_those_that_sorting_finds(seed: int) -> None:
+def test_an_arm_is_explained_by_what_sorting_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(300):
         K = int(rng.integers(1, 8))
         scores, bonus = rng.integers(0, 4, K).astype(float), rng.integers(0, 3, K).astype(float)
-        greedy, *best = leaders(scores, bonus, 3).tolist()
-        assert greedy == int(np.argmax(scores - bonus))
-        assert best == np.argsort(-scores, kind="stable")[:3].tolist()
+        played, probabilities, arm = rng.integers(0, K, 5), rng.random(5) / 4, int(rng.integers(K))
+        top = np.empty(min(3, K), dtype=np.int64)
+        numbers = np.empty(2 + 2 * len(top))
+        explain(top, numbers, scores, bonus, played, probabilities, arm)
+        best = np.argsort(-scores, kind="stable")[:3].tolist()
+        assert top.tolist() == (best if arm in best else [*best[:-1], arm])
+        chance = min(
+            1.0, sum(p for p, other in zip(probabilities.tolist(), played.tolist(), strict=True) if other == arm)
+        )
+        explored = scores[arm] - bonus[arm] < (scores - bonus).max()
+        pairs = [number for a in top for number in (scores[a], bonus[a])]
+        assert numbers.tolist() == [pytest.approx(chance), explored, *pairs]
 
 
 @pytest.mark.parametrize("policy", ["LinUCB", "LinTS", "UCBGLM", "SGDTS"])

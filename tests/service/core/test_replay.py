@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from support.core_service import Clock, Harness, run
+from support.core_service import Clock, Harness, contents, run
 
 from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
+from syndicated.service.core.state import State
 from syndicated.store import SQLite, StoreError
 
 
@@ -110,6 +111,31 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
         ):
             learned = [event for event in found.about if event.learn is not None]
             assert len(learned) <= 1, (name, id_)
+        await harness.service.stop()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kept", [10_000, 10**9], ids=["few records", "all records"])
+def test_a_state_that_follows_is_the_replayed_one_whatever_it_has_in_memory(
+    tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reward may be of a decision that was in memory when the reading began, and has made room since."""
+    monkeypatch.setattr("syndicated.service.core.state.MAX_RECORD_BYTES", kept)
+
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create()
+        first = [await harness.decide() for _ in range(20)]
+        store = SQLite(harness.file, read_only=True)
+        state = State.load(store)
+        rest = [await harness.decide() for _ in range(20)]
+        for n, reply in enumerate([*first, *rest]):
+            await harness.reward(reply.decision_id, n / 40)
+        assert state.follow(store, store.last(), {})
+        assert contents(state) == harness.replayed()
+        assert state.bandit("b").history.learned == 40
+        store.close()
         await harness.service.stop()
 
     run(test())
