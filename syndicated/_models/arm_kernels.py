@@ -420,12 +420,20 @@ def visit(
     return error
 
 
-@compiled("void(f8[::1], f8[:,::1], f8[::1], f8[::1])")
-def observe(x: Array, columns: Array, weight: Array, sums: Array) -> None:
-    """Count a row that was learned, and its reward: the mean of every column, and the sum of squares around it.
+@compiled("void(f8[::1], f8[::1])")
+def weigh_first_values(x: Array, weight: Array) -> None:
+    """A column that had only been 0, such as that of a new category, is weighed by its first value.
 
-    A column that had only been 0 is weighed by its first value.
+    Before the row is learned: visits would find it elsewhere than it was put.
     """
+    for j in range(len(x)):
+        if x[j] != 0.0 and weight[j] == 0.0:
+            weight[j] = 1.0 / abs(x[j])
+
+
+@compiled("void(f8[::1], f8[:,::1], f8[::1])")
+def observe(x: Array, columns: Array, sums: Array) -> None:
+    """Count a row that was learned, and its reward: the mean of every column, and the sum of squares around it."""
     sums[ROWS] += 1.0
     sums[TOTAL] += sums[LEARNED]
     count = sums[ROWS]
@@ -434,8 +442,6 @@ def observe(x: Array, columns: Array, weight: Array, sums: Array) -> None:
         apart = value - columns[0, j]
         columns[0, j] += apart / count
         columns[1, j] += apart * (value - columns[0, j])
-        if value != 0.0 and weight[j] == 0.0:
-            weight[j] = 1.0 / abs(value)
 
 
 @compiled(f"void(i8, f8[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF}, {RING})")
@@ -552,7 +558,8 @@ def learn_reward(
     if sums[ROWS] == 0.0 and sums[CENTRED] > 0.0:
         sums[ORIGIN] = reward
     reward -= sums[ORIGIN]
+    weigh_first_values(x, weight)
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit, falls)
-    observe(x, columns, weight, sums)
+    observe(x, columns, sums)
     return int(sums[ROWS])

@@ -274,6 +274,18 @@ def test_no_covariance_grows_beyond_the_prior_where_rows_are_far_out_and_scales_
         assert np.linalg.eigvalsh(model.covariances[0] / np.sqrt(np.multiply.outer(prior, prior))).max() < 1 + 1e-9
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_no_covariance_grows_beyond_the_prior_where_categories_are_new(hybrid: bool) -> None:
+    rng = np.random.default_rng(1)
+    model = ArmModels(dim=30, logistic=True, hybrid=hybrid, variance=8.0)
+    for t in range(1200):
+        x = np.zeros(30)
+        x[min(29, int(rng.exponential(2 + t / 100)))] = x[rng.integers(3)] = 1.0
+        model.learn(0, x, float(rng.random() < 0.1 + 0.8 * x[0]))
+        prior = model._prior
+        assert np.linalg.eigvalsh(model.covariances[0] / np.sqrt(np.multiply.outer(prior, prior))).max() < 1 + 1e-9
+
+
 @pytest.mark.parametrize("logistic", [False, True])
 def test_rows_that_begin_to_differ_late_do_not_part_a_model_from_its_copy(logistic: bool) -> None:
     model, copy = (ArmModels(dim=1, logistic=logistic, hybrid=False, variance=2.0) for _ in range(2))
