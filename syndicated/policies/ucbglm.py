@@ -182,7 +182,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         wrong = super().invalid_array(arrays)
         if wrong is None and not len(arrays["X"]) == len(arrays["y"]) >= arrays["model.count"].item():
             return "y"
-        return "weights" if wrong is None and not (arrays["weights"] > 0.0).all() else wrong
+        return "weights" if wrong is None and not arrays["weights"].astype(np.float64).min() > 0.0 else wrong
 
     def _priors(self, point: Params) -> list[Prior]:
         own = (0.0, 1.0) if self.intercept and "boldness" in point else (float(self.intercept),)
