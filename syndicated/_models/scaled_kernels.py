@@ -32,8 +32,8 @@ from syndicated.types import Array, Ints
 
 # The places of `ScaledRidge.sums`.
 TOTAL, RSS, NOT_ZERO, TIES, LAST, LIMIT, EXCESS, MOVING, FOLLOWING, LEVEL_ALARM, DRIFT_ALARM = range(11)
-NEW_SHARE, OWN, REACH, NEAR, CHECKED, SHIFT, NOISE_BEFORE, ALIKE = range(11, 19)
-SUMS = ALIKE + 1
+NEW_SHARE, OWN, REACH, NEAR, CHECKED, SHIFT, NOISE_BEFORE, ALIKE, POSSIBLE = range(11, 20)
+SUMS = POSSIBLE + 1
 DRIFT_MEMORY, LEVEL_MEMORY = 0.98, 0.9  # what a round leaves of what was off before
 MIN_WATCHED = 50  # observations before drift is looked for
 ALARM = 10.0  # and log N: the suspicion of change at which the model starts again
@@ -42,6 +42,7 @@ MAX_SIZES = 256  # errors that are remembered: what is usual is what these show
 MIN_SIZES = 20  # errors before anything is unusual
 MAX_OUTLIERS = 3  # of the errors that are remembered: more are no outliers
 FEW_ERRORS = 5.0  # by how many their noise is taken to be larger: 1 + 5/N times its variance
+MAX_NEW_SHARE = 0.5  # of rows, where they come back
 NEW_DISCOUNT = 0.8  # of boldness where all rows are new: they explore by themselves
 LEAST_VARIANCE = 1e-300
 NO_LIMIT = 0.0  # of errors, as long as none is unusual
@@ -186,16 +187,22 @@ def largest_usual(sizes: Array, count: int, ties: float) -> float:
     return float(max(USUAL_SIZES * ranked[n // 2], ranked[n - 1 - MAX_OUTLIERS]))
 
 
-@compiled("f8(f8[::1], f8[::1], i8, f8, f8)")
-def usual(sums: Array, sizes: Array, count: int, error: float, scale: float) -> float:
-    """The error, cut to the largest usual one; its size is remembered."""
+@compiled("f8(f8[::1], f8[::1], i8, f8, f8, b1)")
+def usual(sums: Array, sizes: Array, count: int, error: float, scale: float, first: bool) -> float:
+    """The error, cut to the largest usual one; its size is remembered.
+
+    Where rows come back, what the first play of one pays may be unlike all before, up to twice as far as rewards reach.
+    """
     size = abs(error) / math.sqrt(scale)
     sizes[(count - 1) % len(sizes)] = size
     if size > sums[LIMIT] > NO_LIMIT:
         sums[LIMIT] = largest_usual(sizes, count, sums[TIES])
     if sums[LIMIT] == NO_LIMIT or size <= sums[LIMIT]:
         return error
-    return math.copysign(min(size, sums[LIMIT]) * math.sqrt(scale), error)
+    most = sums[LIMIT] * math.sqrt(scale)
+    if first and sums[NEW_SHARE] < MAX_NEW_SHARE:
+        most = max(most, 2.0 * sums[REACH])
+    return math.copysign(min(abs(error), most), error)
 
 
 @compiled(f"void(f8[:,::1], f8[:,::1], {SCORING}, f8[::1])")
@@ -348,7 +355,7 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     predicted += share * (row[MEAN] - predicted)
     linear, spread = (1.0 - share) / math.sqrt(1.0 + left), math.sqrt(1.0 + left)
     scale = 1.0 + left + (1.0 - share) ** 2 * w
-    error = usual(sums, sizes, count, y - predicted, scale)
+    error = usual(sums, sizes, count, y - predicted, scale, row[PLAYS] == 0.0)
     if row[PLAYS] > 0.0 and last < count - CHECK_ROUNDS and doubts_level(sums, G[-1, -1]):
         check_level(sums, y - predicted, scale * sums[RSS] / G[-1, -1])
     watch(sums, trace, z, u, y - predicted, error, scale, G[-1, -1])

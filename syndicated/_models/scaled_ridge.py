@@ -29,7 +29,7 @@ counts n v / (1 + n v), and what is linear the rest. The plays of a row say less
     Σ z z' less Σ_rows c zz',  Σ z y less Σ_rows c mean z,  Σ y² less Σ_rows c mean²,   c = n² v / (1 + n v)
 
 A wrong model may never play the row that is best, and what it plays may not show that it is wrong. So it says which
-rows were never tried, for the policy to try in rounds that grow rare.
+rows were never tried, and which of those may be the best one, for the policy to try in rounds that grow rare.
 """
 
 import math
@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from syndicated._catalogue import put_columns
 from syndicated._learner import Learner
-from syndicated._models.kernels import squares, standard_columns, update_squares
+from syndicated._models.kernels import dot, squares, standard_columns, update_squares
 from syndicated._models.known_rows import (
     FEATURES,
     MAX_ROWS,
@@ -74,11 +74,13 @@ from syndicated._models.scaled_kernels import (
     MODEL_FIELDS,
     MOVING,
     NEAR,
+    NEAR_SHARE,
     NEW_DISCOUNT,
     NEW_SHARE,
     NOISE_BEFORE,
     NOT_ZERO,
     OWN,
+    POSSIBLE,
     REACH,
     RSS,
     SHIFT,
@@ -108,6 +110,7 @@ NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others ne
 OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that rows have no effects
 MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is looked up for a decision
 MIN_OWN_VARIANCE = 1e-3  # less is none
+UNKNOWN_VARIANCE = float(OWN_VARIANCES.mean() / 2.0)  # that is possible before anything is known
 MIN_JUDGED_RSS = 1e-6  # of the rewards' sum of squares: what rows explain beyond that says nothing for effects
 SOON = 500  # observations since a start within which a level that has moved is taken to go on
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
@@ -115,7 +118,7 @@ REFRESH_ROUNDS = 1000  # observations after which they are at the latest, agains
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are at once
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
-OLD_SUMS = ((11,), (13,), (15,))  # of states from before there were effects, trials and checks of levels
+OLD_SUMS = ((11,), (13,), (15,), (19,))  # from before effects, trials, checks of levels, and what effects are possible
 MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
 Effects = tuple[Array, Array, Array]
 NO_FORGETTING, ONE_ROW = np.ones(1), np.zeros(1, dtype=np.int64)
@@ -160,8 +163,9 @@ class ScaledRidge(Learner):
     of rows that are new, which are not among those that are remembered; v; how far rewards reach from the first, and
     how many of the last rows were predicted when they were played first; the level that was last in question, how far
     it had moved when the model started again, the squared noise until then, and the logarithm of the odds that all rows
-    move with it. `known` has the rows that are remembered: how often they were played, the mean of their rewards, when
-    the last was, their fingerprints, the first two from before the model started again, and features.
+    move with it; and how large v may still be. `known` has the rows that are remembered: how often they were played,
+    the mean of their rewards, when the last was, their fingerprints, the first two from before the model started again,
+    and features.
 
     `without` names parts that are left out: `EFFECTS`, `OUTLIERS`, `RESTARTS`, `TRIALS`.
     """
@@ -219,6 +223,7 @@ class ScaledRidge(Learner):
         """Start again from nothing but the units."""
         self.G[:], self.b[:], self.trace[:], self.due = 0.0, 0.0, 0.0, self.count + 1
         self.sums[[TOTAL, RSS, NOT_ZERO, LEVEL_ALARM, DRIFT_ALARM, OWN, REACH, NEAR]] = 0.0
+        self.sums[POSSIBLE] = UNKNOWN_VARIANCE
         self.known[[PLAYS, MEAN]] = 0.0
         self.lam = _pooled(np.zeros(len(PENALTIES)))
         self.stack, self.thetas = np.zeros((1, self.size, self.size)), np.zeros((1, self.size))
@@ -240,6 +245,7 @@ class ScaledRidge(Learner):
             return arrays
         kept = {name: array for name, array in arrays.items() if name != "seen"}
         known, sums = kept.get("known", np.zeros_like(self.known)), np.append(kept["sums"], np.zeros(SUMS))[:SUMS]
+        sums[POSSIBLE] = UNKNOWN_VARIANCE
         if known.shape == (len(self.known) - 2, MAX_ROWS):
             known = np.insert(known, [PLAYS_BEFORE, PLAYS_BEFORE], 0.0, axis=0)
         return {**kept, "known": known, "sums": sums}
@@ -327,12 +333,45 @@ class ScaledRidge(Learner):
     def untried(self, X: Array) -> npt.NDArray[np.bool_]:
         """Which rows were never played; none if that is not for the model to find out.
 
-        It is not if the last rows that were played for the first time paid what was predicted.
+        It is not where there is hardly any noise, if the last rows that were played for the first time paid what was
+        predicted: where there is noise, two may do so by chance.
         """
         out = np.zeros(len(X), dtype=np.bool_)
-        if TRIALS not in self.without and self.sums[NEAR] < NEAR_ENOUGH and max(len(X), len(self.rows)) <= MAX_OWN_ARMS:
+        noiseless = self._noise_variance <= (NEAR_SHARE * self.sums[REACH]) ** 2
+        told = noiseless and self.sums[NEAR] >= NEAR_ENOUGH
+        if TRIALS not in self.without and not told and max(len(X), len(self.rows)) <= MAX_OWN_ARMS:
             find_untried(out, X, self.known, self.slots)
         return out
+
+    @property
+    def _noise_variance(self) -> float:
+        return float(self.sums[RSS] / max(self.G[-1, -1], 1.0))
+
+    def widest(self, X: Array, untried: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Of the rows that were never played and may be the best one, that of which the features tell least.
+
+        What may be is sqrt(2 log N) standard deviations of what is not known of such a row: of theta, and of an effect
+        of its own that is as large as is possible still.
+        """
+        if not untried.any():
+            return untried
+        z, theta = standard_columns(X, self.centre, self.unit, self.size), self.thetas[0]
+        linear, widths = dot(z, theta), self._squared_widths(z)
+        shares, own, _ = self.effects(X)
+        means = linear + shares * (own - linear)
+        variances = self._noise_variance * (widths + self.sums[POSSIBLE])
+        may_be_best = untried & (means + np.sqrt(2.0 * math.log(self.count + 1.0) * variances) > means.max())
+        out = np.zeros(len(X), dtype=np.bool_)
+        widest = int(np.where(may_be_best, widths, -np.inf).argmax())
+        out[widest] = may_be_best[widest]
+        return out
+
+    def _squared_widths(self, z: Array) -> Array:
+        """z'V⁻¹z of every column."""
+        if not self.factored:
+            return squares(z, self.stack[0])
+        found: Array = np.square(np.linalg.solve(self.stack[0], z)).sum(axis=0)
+        return found
 
     @property
     def doubts_level(self) -> bool:
@@ -476,14 +515,18 @@ class ScaledRidge(Learner):
         return spectrum.log_evidence(PENALTIES * self._active, self.G[-1, -1] - self.intercept)
 
     def _judge_effects(self) -> tuple[float, Spectrum]:
-        """The variance of the effects of rows, its posterior mean, and the spectrum that it leaves."""
+        """The variance of the effects of rows, its posterior mean, and the spectrum that it leaves.
+
+        What is possible is its posterior mean at even odds, before anything is known, that there are none.
+        """
         plays = self.known[PLAYS, self.known[PLAYS] > 0.0]
         if EFFECTS not in self.without and plays.max(initial=0.0) > 1.0 and len(self.rows) <= MAX_OWN_ARMS:
             variances = np.append(0.0, OWN_VARIANCES)
             found = self._marginals(plays, variances, MIN_JUDGED_RSS * float(self.sums[TOTAL]))
-            found[0] += OWN_EVIDENCE + math.log(len(OWN_VARIANCES))
-            weights = np.exp(found - found.max())
-            variance = float(weights @ variances / weights.sum())
+            found[0] += math.log(len(OWN_VARIANCES))
+            self.sums[POSSIBLE] = _posterior_mean(variances, found)
+            found[0] += OWN_EVIDENCE
+            variance = _posterior_mean(variances, found)
             if variance > MIN_OWN_VARIANCE:
                 return variance, self._spectrum(np.array([variance]))
         return 0.0, self._spectrum(np.zeros(1))
@@ -574,7 +617,11 @@ def _units(low: Array, high: Array) -> Array:
     return np.divide(1.0, scale, out=np.zeros(len(scale)), where=scale > 0.0)
 
 
+def _posterior_mean(values: Array, log_evidence: Array) -> float:
+    weights = np.exp(log_evidence - log_evidence.max())
+    return float(weights @ values / weights.sum())
+
+
 def _pooled(log_evidence: Array) -> float:
     """The lam whose inverse is the posterior mean of 1/lam over `PENALTIES`, all equally likely before."""
-    weights = np.exp(log_evidence - log_evidence.max())
-    return float(weights.sum() / (weights / PENALTIES).sum())
+    return 1.0 / _posterior_mean(1.0 / PENALTIES, log_evidence)

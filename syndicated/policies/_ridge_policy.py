@@ -29,8 +29,10 @@ from syndicated.space import Space
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
-# Rounds in which a row that was never played is, of those that come back: four in the time in which rounds double.
+# Rounds in which a row that was never played is, of those that come back: four in the time in which rounds double. In
+# every second of them it is the one of which features tell least, of those that may be the best one.
 TRIAL_ROUNDS = frozenset(math.floor(2 ** (k / 4)) for k in range(4 * 62))
+WIDE_TRIALS = frozenset(sorted(TRIAL_ROUNDS)[::2])
 NO_ROW = np.zeros(1, dtype=np.bool_)
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
 
@@ -178,20 +180,25 @@ class RidgePolicy(Policy):
         return self._with_trial(out, arms, alphas, rng.round)
 
     def _with_trial(self, scores: Array, arms: Arms, alphas: Array, t: int) -> Array:
-        """The scores, in a trial round that of the best row which was never played above all others.
+        """The scores, in a trial round that of a row which was never played above all others.
 
         A model that is wrong may never play the best row, and what it plays may not show that it is wrong. So rows that
-        come back are all tried some time; where rows are new, that changes nothing. A level that is in doubt is checked
-        by a row that was not played for long. A point that does not explore tries nothing.
+        come back are all tried some time, those with the best scores first; and in turn with them the one of which
+        features tell least, since a wrong model is wrong about scores. Where what is played was never played anyway,
+        that changes nothing. A level that is in doubt is checked by a row that was not played for long. A point that
+        does not explore tries nothing.
         """
         if not isinstance(self.model, ScaledRidge) or not self._tries(t):
             return scores
         rows = arms if arms.ndim == 2 else self.model.rows[arms]
         wanted = self.model.unseen(rows) if t % CHECK_ROUNDS == 0 and self._doubts_level else NO_ROW
+        bold = alphas > 0.0
         if t in TRIAL_ROUNDS and not wanted.any():
-            wanted = self.model.untried(rows)
+            untried = self.model.untried(rows)
+            wanted = self.model.widest(rows, untried) if t in WIDE_TRIALS else untried
+            bold &= ~untried[scores.argmax(axis=1)]
         if wanted.any():
-            best, bold = np.where(wanted, scores, -np.inf).argmax(axis=1), np.flatnonzero(alphas)
+            best = np.where(wanted, scores, -np.inf).argmax(axis=1)
             scores[bold, best[bold]] = np.nextafter(scores[bold].max(axis=1), np.inf)
         return scores
 

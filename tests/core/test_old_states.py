@@ -3,7 +3,7 @@
 The files in data/ are of the version before rewards were counted from an origin and features scaled; those of models of
 arms, of the version before outliers were cut; that with boldness 2, of the version before rows were remembered; that
 with effects, of the version before rows were tried; that with trials, of the version before rows told whether a level
-moves.
+moves; that with levels, of the version before it was known how large effects of rows may be.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,9 @@ AGENTS: dict[str, Callable[[], Agent]] = {
     "linucb-boldness-2": lambda: Agent(LinUCB(dim=3), seed=6),
     "linucb-effects": lambda: Agent(LinUCB(dim=3), seed=7, catalogue=CATALOGUE),
     "linucb-trials": lambda: Agent(LinUCB(dim=3), seed=8, catalogue=CATALOGUE),
+    "lints-levels": lambda: Agent(LinTS(dim=3), seed=9, catalogue=CATALOGUE),
 }
-UNTUNED = ("linucb-boldness-2", "linucb-effects", "linucb-trials")
+UNTUNED = ("linucb-boldness-2", "linucb-effects", "linucb-trials", "lints-levels")
 names = pytest.mark.parametrize("name", AGENTS)
 
 

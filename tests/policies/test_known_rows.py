@@ -22,8 +22,9 @@ from syndicated._models.known_rows import (
     own_slot,
     recall,
 )
-from syndicated._models.scaled_ridge import ScaledRidge
-from syndicated.policies._ridge_policy import TRIAL_ROUNDS, RidgePolicy
+from syndicated._models.scaled_kernels import POSSIBLE, RSS, TOTAL
+from syndicated._models.scaled_ridge import MIN_JUDGED_RSS, OWN_VARIANCES, ScaledRidge
+from syndicated.policies._ridge_policy import TRIAL_ROUNDS, WIDE_TRIALS, RidgePolicy
 from syndicated.streams import POLICY, Stream
 from syndicated.types import Array
 
@@ -116,25 +117,28 @@ def _locked(make: type[RidgePolicy], boldness: float = 0.1) -> tuple[RidgePolicy
 
 
 @both
-def test_in_a_trial_round_the_best_row_that_was_never_played_is(make: type[RidgePolicy]) -> None:
+def test_in_a_trial_round_the_best_row_or_the_widest_that_was_never_played_is(make: type[RidgePolicy]) -> None:
     policy, table = _locked(make)
-    plain, trial = 100, 128
+    plain, trial, wide = 100, 152, 128
     assert plain not in TRIAL_ROUNDS
-    assert trial in TRIAL_ROUNDS
+    assert {trial, wide} <= TRIAL_ROUNDS
+    assert [trial in WIDE_TRIALS, wide in WIDE_TRIALS] == [False, True]
     point = ({"boldness": 0.1},)
     for arms in (table, table[::-1].copy()):
         assert arms[policy.best(arms, point, plain, Stream(1, POLICY, plain))[0], 0] == 2.0
         assert arms[policy.best(arms, point, trial, Stream(1, POLICY, trial))[0], 0] == 0.5
+        assert arms[policy.best(arms, point, wide, Stream(1, POLICY, wide))[0], 0] == -1.0
     assert policy.best(table[:2], point, trial, Stream(1, POLICY, trial)) == [0]  # there is nothing to try
     only_new = table[2:] + 0.1  # what was never played is best anyway
-    assert policy.best(only_new, point, trial, Stream(1, POLICY, trial)) == [0]
+    for t in (trial, wide):
+        assert policy.best(only_new, point, t, Stream(1, POLICY, t)) == [0]
 
 
 @both
 def test_a_point_that_does_not_explore_tries_nothing(make: type[RidgePolicy]) -> None:
     policy, table = _locked(make)
     points = [{"boldness": 0.0}, {"boldness": 0.1}]
-    assert policy.best(table, points, 128, Stream(1, POLICY, 128)) == [0, 2]
+    assert policy.best(table, points, 152, Stream(1, POLICY, 152)) == [0, 2]
 
 
 def test_four_trials_while_rounds_double() -> None:
@@ -143,18 +147,59 @@ def test_four_trials_while_rounds_double() -> None:
         assert sum(start <= t < 2 * start for t in TRIAL_ROUNDS) == 4
 
 
-def test_rows_are_not_tried_where_the_last_two_paid_what_was_predicted() -> None:
+@both
+def test_the_widest_row_is_tried_if_it_may_be_the_best_one(make: type[RidgePolicy]) -> None:
+    """Whether mean + sqrt(2 log N (z'V⁻¹z + possible effect)) noise is above the best mean, in plain loops."""
+    policy, table = _locked(make)
+    model, point = policy.model, policy.theory(0, {"boldness": 1.0})
+    assert isinstance(model, ScaledRidge)
+    V = model.stack[0] @ model.stack[0].T if make is LinTS else np.linalg.inv(model.stack[0])
+    means, tried = policy.predict(table, point), []
+    for possible, noise in ((0.0, 0.01), (100.0, 0.01), (100.0, 0.1), (1.0, 0.3), (100.0, 0.3)):
+        model.sums[[POSSIBLE, RSS]] = possible, 60 * noise**2
+        widest, found = 0.0, [False] * 5
+        for a, x in enumerate(table):
+            z = np.append((x - model.centre) * model.unit, 1.0)
+            width = float(z @ np.linalg.solve(V, z))
+            reach = np.sqrt(2.0 * np.log(61.0) * (width + possible)) * noise
+            if a > 1 and means[a] + reach > means[0] and width > widest:
+                widest, found = width, [a == b for b in range(5)]
+        assert model.widest(table, model.untried(table)).tolist() == found
+        tried.append(found)
+    assert len({tuple(each) for each in tried}) > 1
+
+
+def test_effects_that_are_possible_have_even_odds_before_anything_is_known() -> None:
+    policy, rng = LinUCB(dim=1), np.random.default_rng(5)
+    policy.prepare([{"boldness": 1.0}])
+    model = policy.model
+    assert isinstance(model, ScaledRidge)
+    variances = np.append(0.0, OWN_VARIANCES)
+    assert np.isclose(model.sums[POSSIBLE], 0.5 * OWN_VARIANCES.mean())
+    for n in range(12):
+        policy.learn(np.array([n % 6.0]), n % 6 + 0.1 * rng.normal(), {})
+    model._refresh()
+    plays = np.full(6, 2.0)
+    odds = np.exp(model._marginals(plays, variances, MIN_JUDGED_RSS * float(model.sums[TOTAL])))
+    odds[0] *= len(OWN_VARIANCES)
+    assert np.isclose(model.sums[POSSIBLE], odds @ variances / odds.sum())
+    assert 0.5 * OWN_VARIANCES.mean() > model.sums[POSSIBLE] > model.own_variance
+
+
+def test_rows_are_not_tried_where_the_last_two_paid_what_was_predicted_without_noise() -> None:
     policy, table = _locked(LinUCB)
     model = policy.model
     assert isinstance(model, ScaledRidge)
     assert model.untried(table).tolist() == [False, False, True, True, True]
-    predicted = [float(policy.predict(x[None], policy.theory(0, {"boldness": 1.0}))[0]) for x in table]
-    policy.learn(table[2], predicted[2] + 0.001, {})
-    assert model.untried(table).any()
-    policy.learn(table[3], predicted[3] + 0.001, {})
+    noisy = model.sums[RSS]
+    for row in (2, 3):
+        model.sums[RSS] = 0.0
+        assert model.untried(table).any()
+        predicted = policy.predict(table[[row]], policy.theory(0, {"boldness": 1.0}))
+        policy.learn(table[row], float(predicted[0]) + 0.001, {})
     assert not model.untried(table).any()
-    policy.learn(table[4], predicted[4] + 0.5, {})
-    assert model.untried(np.array([[7.0], [2.0]])).tolist() == [True, False]
+    model.sums[RSS] = noisy  # where there is noise, two may do so by chance
+    assert model.untried(table).tolist() == [False] * 4 + [True]
 
 
 def test_a_very_large_table_has_no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
