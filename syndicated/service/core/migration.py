@@ -24,7 +24,7 @@ PAGE_EVENTS = 1000
 LEARNING_KINDS = ("reward", "activate", "close")
 
 
-def migrated_model(batch: Batch, bandit: Bandit, spec: Spec) -> bytes | None:
+def migrated_model(batch: Batch, bandit: Bandit, spec: Spec) -> Agent | None:
     """The model of a new spec, after the rewards of a bandit; None if it is not from ids to named arms.
 
     Nor if the new features cannot take the old contexts: then it is another bandit.
@@ -39,7 +39,7 @@ def migrated_model(batch: Batch, bandit: Bandit, spec: Spec) -> bytes | None:
         check_number(what, reward, *reward_range(spec, agent))
         _learn(agent, arm, encoder.table(old.context_of(x), [Arm(arm)])[0], reward)
         learned = True
-    return agent.state() if learned else None
+    return agent if learned else None
 
 
 def _takes(encoder: Encoder, old: Ids) -> bool:

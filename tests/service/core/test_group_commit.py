@@ -307,6 +307,7 @@ def test_a_snapshot_is_taken_when_a_replay_would_take_long(
         assert not await harness.service.read(lambda batch: batch.store.snapshots())
         monkeypatch.setattr("syndicated.service.core.group_commit.REPLAY_SECONDS", 0.0)
         await harness.decide()
+        await harness.snapshots_are_taken()
         saved = await harness.service.read(lambda batch: batch.store.snapshots())
         assert {snapshot.seq for snapshot in saved} == {3}
         assert not commit._snapshot_is_due
