@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,10 +30,9 @@ from syndicated.service.core.messages import (
     ModelReply,
     Spec,
 )
-from syndicated.service.core.migration import migrated_model
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
-from syndicated.service.core.relearning import Relearning
+from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event, Store, StoreError
@@ -67,23 +66,33 @@ class Admin:
 
         return self._submit(run)
 
-    def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> "asyncio.Future[BanditReply]":
-        def run(batch: Batch) -> BanditReply:
+    def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
+        """Change a spec. A bandit that goes from features of kind ids to named arms keeps what was learned."""
+
+        def run(batch: Batch) -> BanditReply | Relearning:
             bandit = batch.state.bandit(name)
             spec = _changed(bandit, changes)
             _check_change(bandit, spec)
-            return _configure(batch, actor, bandit, spec, migrated_model(batch, bandit, spec))
+            return Relearning(bandit, spec) if becomes_named(bandit, spec) else _configure(batch, actor, bandit, spec)
 
-        return self._submit(run)
+        return self._completed(actor, name, self._submit(run))  # it has its place in the queue
 
-    async def relearn(self, actor: str, name: str, changes: Mapping[str, Any]) -> BanditReply:
+    def relearn(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
         """Change a spec and keep what was learned: a new model learns the epoch's log again before it takes over."""
 
-        def begin(batch: Batch) -> Relearning:
+        def run(batch: Batch) -> Relearning:
             bandit = batch.state.bandit(name)
             spec = _changed(bandit, changes)
             _check_change(bandit, spec)
             return Relearning(bandit, spec)
+
+        return self._completed(actor, name, self._submit(run))
+
+    async def _completed(self, actor: str, name: str, begun: "Awaitable[BanditReply | Relearning]") -> BanditReply:
+        """The answer to a change, after the log was learned again if it must be."""
+        relearning = await begun
+        if isinstance(relearning, BanditReply):
+            return relearning
 
         def end(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
@@ -94,7 +103,6 @@ class Admin:
             _check_change(bandit, relearning.spec)  # its arms may be others by now
             return _configure(batch, actor, bandit, relearning.spec, relearning.agent)
 
-        relearning = await self._submit(begin)
         while (page := await self._submit(relearning.page)) is not None:
             await asyncio.to_thread(relearning.learn, page)
         return await self._submit(end)
@@ -325,7 +333,7 @@ def _check_change(bandit: Bandit, spec: Spec) -> None:
         encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
 
 
-def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, agent: Agent | None) -> BanditReply:
+def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, agent: Agent | None = None) -> BanditReply:
     """Append a change of the spec, and the model of an agent that the new epoch goes on from, if there is one."""
     body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
     event = batch.add(SERVICE_ID, "configure", body)
