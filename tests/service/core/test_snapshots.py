@@ -187,6 +187,20 @@ def test_what_comes_about_a_subject_while_it_is_erased_is_learned_and_erased(
     run(test())
 
 
+def test_erasure_reaches_the_files_of_the_journal(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(**SPEC)
+        await learn(harness, 20, "a-person")
+        files = [path for path in tmp_path.iterdir() if path.name != "journal.db.lock"]
+        assert any(b"a-person" in path.read_bytes() for path in files)
+        await harness.service.admin.erase("", "a-person")
+        assert not [path.name for path in files if b"a-person" in path.read_bytes()]
+        await harness.service.stop()
+
+    run(test())
+
+
 def test_the_answer_to_a_change_is_the_bandit_as_it_is_then(play_core: PlayCore) -> None:
     """It is told before the change is folded, without a copy of the bandit."""
 
