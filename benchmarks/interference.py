@@ -1,7 +1,8 @@
 """What an export, an import and a pruning of a long log do to those who decide meanwhile, in one run.
 
 Callers decide over a few connections, first alone, then while a log is exported, alone again, while it is imported into
-another bandit, and while it is pruned: its bandit is kept, and told to retain a second. Server and callers share the machine's cores; a reply counts when it is durable (SQLite).
+another bandit, and while it is pruned: its bandit is kept, and told to retain a second. Server and callers share the
+machine's cores; a reply counts when it is durable (SQLite).
 
     python benchmarks/interference.py [DECISIONS]
 """

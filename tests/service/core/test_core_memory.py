@@ -67,7 +67,7 @@ def test_decisions_in_memory_are_bounded_in_bytes_and_others_are_looked_up(
 
 
 @pytest.mark.parametrize(("arms", "on_the_loop"), [(QUICK_WORK, True), (QUICK_WORK + 1, False)])
-def test_large_requests_are_read_on_another_thread(
+def test_expectation_27_large_requests_are_read_on_another_thread(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch, arms: int, on_the_loop: bool
 ) -> None:
     """2,000 arms and fields are the most that the event loop reads itself."""

@@ -50,7 +50,7 @@ def test_the_new_model_has_learned_the_rewards_of_the_old_one(play_core: PlayCor
     play_core(test)
 
 
-def test_others_decide_while_the_log_is_learned_again_off_the_loop(
+def test_expectation_27_others_decide_while_the_log_is_learned_again_off_the_loop(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relearning, "PAGE_EVENTS", 10)

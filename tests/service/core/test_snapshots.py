@@ -85,7 +85,7 @@ class Encoding:
             await asyncio.sleep(0)
 
 
-def test_others_are_answered_while_a_snapshot_is_taken_and_it_is_what_a_replay_gives(
+def test_expectation_27_others_are_answered_while_a_snapshot_is_taken_and_it_is_what_a_replay_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
