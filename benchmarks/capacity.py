@@ -21,14 +21,14 @@ SECONDS_PER_MONTH = 730 * 3600
 
 
 class Constants(NamedTuple):
-    """Measured by benchmarks/replicas.py (one hot bandit, 20 arms of 10 features) on two shared cores."""
+    """Measured by benchmarks/replicas.py (one hot bandit, 20 arms of 10 features); docs/scale.md says where."""
 
-    decide: float = 400e-6  # seconds of a replica's processor for a decision, its own fold included
-    reward: float = 250e-6
-    fold_decision: float = 45e-6  # seconds that each other replica needs to fold it
-    fold_reward: float = 49e-6
-    database: float = 140e-6  # seconds of the database's processors for a decision, with three replicas
-    database_reward: float = 200e-6
+    decide: float = 175e-6  # seconds of a replica's processor for a decision, its own fold included
+    reward: float = 112e-6
+    fold_decision: float = 16e-6  # seconds that each other replica needs to read and fold it
+    fold_reward: float = 16e-6
+    database: float = 65e-6  # seconds of the database's processors for a decision, with three replicas
+    database_reward: float = 75e-6
     wal: float = 670.0  # bytes of write-ahead log for a decision
     wal_reward: float = 430.0
     event: float = 390.0  # bytes in the table and its indices

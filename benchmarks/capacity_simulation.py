@@ -23,12 +23,12 @@ from rich.table import Table
 
 SECONDS = 20.0
 COMMIT_SECONDS = 0.004  # an assumption: a flush of a busy disk, during which a replica only waits
-TRANSACTION = 0.9e-3  # seconds of a replica's processor for a transaction
-BATCH = 25  # decisions of a transaction where `Constants.decide` was measured
+TRANSACTION = 0.47e-3  # seconds of a replica's processor for a transaction: 16 us more where 18 share it and not 46
+BATCH = 46  # decisions of a transaction where `Constants.decide` was measured
 CONNECTIONS = 60
 CORES = 2
 LOAD = 65e-6  # seconds of the load's processor for a request
-MEASURED = {1: 1810, 2: 2101, 3: 1874}  # docs/scale.md
+MEASURED = {1: 5034, 2: 6446, 3: 5850}  # docs/scale.md, on two quiet cores
 
 
 @dataclass

@@ -1,7 +1,8 @@
-"""What an export and an import of a long log do to those who decide meanwhile, in one run.
+"""What an export, an import and a pruning of a long log do to those who decide meanwhile, in one run.
 
-Callers decide over a few connections, first alone, then while a log is exported, alone again, and while it is imported
-into another bandit. Server and callers share the machine's cores; a reply counts when it is durable (SQLite).
+Callers decide over a few connections, first alone, then while a log is exported, alone again, while it is imported into
+another bandit, and while it is pruned: its bandit is kept, and told to retain a second. Server and callers share the
+machine's cores; a reply counts when it is durable (SQLite).
 
     python benchmarks/interference.py [DECISIONS]
 """
@@ -11,6 +12,7 @@ import json
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -66,9 +68,15 @@ def main() -> None:
             def import_() -> None:
                 client.post("/v1/bandits/new/log", content=exported[0]).raise_for_status()
 
+            def prune() -> None:
+                client.post("/v1/bandits/long/models").raise_for_status()
+                client.patch("/v1/bandits/long", json={"retention": 1.0}).raise_for_status()
+                while client.get("/v1/bandits/long/log", params={"limit": 1}).raise_for_status().content:
+                    time.sleep(0.1)
+
             hot = request("/v1/bandits/hot/decide", body, key)
             loads = {}
-            for what, work in (("an export", export), ("an import", import_)):
+            for what, work in (("an export", export), ("an import", import_), ("a pruning", prune)):
                 loads[f"alone, before {what}"] = uvloop.run(fire(port, itertools.repeat(hot, QUIET), CONNECTIONS))
                 loads[f"during {what}"] = beside(work, port, hot)
             lines = exported[0].count(b"\n")

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from syndicated._blas import ONE_BLAS_THREAD
 from syndicated.datasets.classification import fetch, find_sets, load
-from syndicated.experiments._executors import ONE_BLAS_THREAD, processes_for
+from syndicated.experiments._executors import processes_for
 from syndicated.experiments._formatting import table
 from syndicated.experiments._results import interval
 from syndicated.experiments._run import run_tasks

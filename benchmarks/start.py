@@ -63,7 +63,7 @@ def extend(file: Path) -> None:
     moved = seq - EVENTS_PER_SNAPSHOT
     state.seq = state.events = moved
     with store.batch():
-        store.save(state.snapshots(every=True), keep=1)
+        store.save(state.snapshots(), keep=1)
     store.close()
 
 

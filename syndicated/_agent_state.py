@@ -8,17 +8,17 @@ is changed.
 import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from syndicated._arm_book import ArmBook
-from syndicated._learner import within
+from syndicated._learner import PIECE_BYTES, RowsCopy, within
 from syndicated._missing import ColumnMeans
 from syndicated._player import Player
-from syndicated._statefile import Arrays, pack, unpack
+from syndicated._statefile import Arrays, pack, pack_into, unpack
 from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError, StateError
 from syndicated.features._reader import ArmReader, check_id
@@ -44,16 +44,52 @@ class Progress(NamedTuple):
 def pack_agent(
     player: Player, round_: int, choice: Choice, opened: Collection[int], reader: ArmReader | None = None
 ) -> bytes:
-    """The state of an agent; what is about named arms is only in those that have them."""
+    """The state of an agent."""
+    arrays = {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)}
+    if player.numbered is not None and len(player.numbered.retired):
+        arrays["retired"] = player.numbered.retired
+    return pack(_head(player, round_, choice, reader), arrays)
+
+
+class AgentCopy:
+    """The state of an agent at one moment. Its large arrays are copied in pieces, while the agent goes on learning.
+
+    The agent is a service's: it has no reader, no catalogue, and waits for no rewards, which the log does.
+    """
+
+    def __init__(self, player: Player, round_: int, choice: Choice) -> None:
+        self._head = _head(player, round_, choice)
+        self._arrays: dict[str, npt.NDArray[np.generic]] = {"open": np.zeros(0, dtype=np.int64)}
+        self._copies: list[RowsCopy] = []
+        for prefix, part in player.parts().items():
+            arrays, copies = part.begin_state()
+            self._arrays |= {prefix + name: array for name, array in arrays.items()}
+            self._copies += copies
+
+    def advance(self) -> bool:
+        """Copy a piece more; whether all is copied."""
+        if self._copies:
+            self._copies[0].advance(PIECE_BYTES)
+            self._copies = [copy for copy in self._copies if not copy.finished]
+        return not self._copies
+
+    def pack_into(self, take: Callable[[bytes], object]) -> None:
+        """Give the content of a file in pieces, once all is copied."""
+        pack_into(take, self._head, self._arrays)
+
+    def pack(self) -> bytes:
+        """The content of a file, once all is copied."""
+        return pack(self._head, self._arrays)
+
+
+def _head(player: Player, round_: int, choice: Choice, reader: ArmReader | None = None) -> dict[str, Any]:
+    """What a state has beside arrays; what is about named arms is only in those that have them."""
     head = {"spec": _spec(player), "id": player.id, "round": round_, "choice": choice.as_dict()}
     if reader is not None:
         head["reader"] = reader.state()
     if len(player.means):
         head["named"] = {"books": [book.as_dict() for book in player.books], "means": player.means.as_dict()}
-    arrays = {"open": np.array(sorted(opened), dtype=np.int64), **_arrays(player)}
-    if player.numbered is not None and len(player.numbered.retired):
-        arrays["retired"] = player.numbered.retired
-    return pack(head, arrays)
+    return head
 
 
 def unpack_agent(player: Player, data: bytes, reader: ArmReader | None = None) -> Progress:

@@ -57,7 +57,7 @@ class ArmBook:
 
     def as_dict(self) -> dict[str, Any]:
         """The book as it stands in a state."""
-        return {"ids": list(self.numbers), "numbers": list(self.numbers.values()), "free": self.free}
+        return {"ids": list(self.numbers), "numbers": list(self.numbers.values()), "free": list(self.free)}
 
     @classmethod
     def from_dict(cls, given: Any) -> "ArmBook":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from syndicated.errors import InputError
 
 MAX_COUNT = 2**62
+PIECE_BYTES = 8 * 2**20  # of a copy that is made in pieces, each some milliseconds
 
 
 def within(numbers: npt.NDArray[Any], end: int) -> bool:
@@ -21,6 +23,43 @@ def _part(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> dict[str,
     """The arrays of the learner of this name, by their names in it."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+
+
+class RowsCopy:
+    """A copy of arrays with as many rows each, as they were when it was begun, although it is made in pieces.
+
+    Who changes a row of them in between must `keep` it before. Arrays that are replaced by others need nothing.
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.arrays = {name: np.empty_like(array) for name, array in arrays.items()}
+        self._pairs = [(array, self.arrays[name]) for name, array in arrays.items()]
+        self._left = np.ones(len(self._pairs[0][0]), dtype=np.bool_)  # rows that are still to be copied
+        self._row_bytes = max(1, sum(array[:1].nbytes for array in arrays.values()))
+        self._next = 0  # the rows before it are copied
+
+    @property
+    def finished(self) -> bool:
+        return self._next >= len(self._left)
+
+    def advance(self, size: int) -> None:
+        """Copy rows of about so many bytes, at least one."""
+        end = min(len(self._left), self._next + max(1, size // self._row_bytes))
+        rows = np.flatnonzero(self._left[self._next : end]) + self._next
+        self._copy(rows if len(rows) < end - self._next else slice(self._next, end))
+        self._next = end
+
+    def keep(self, row: int | None = None) -> None:
+        """Copy a row that is about to change, or all of them."""
+        while row is None and not self.finished:
+            self.advance(PIECE_BYTES)
+        if row is not None and row < len(self._left) and self._left[row]:
+            self._copy(slice(row, row + 1))
+
+    def _copy(self, rows: "slice | npt.NDArray[Any]") -> None:
+        for array, copy in self._pairs:
+            copy[rows] = array[rows]
+        self._left[rows] = False
 
 
 class Parameters:
@@ -58,10 +97,13 @@ class Learner(Parameters):
     """What policies and tuners share: parameters are the init fields; state is the rest, and it is arrays.
 
     Subclasses are dataclasses. Constructors only store and check; `fresh` is the same thing with no history. The arrays
-    that are `growing` may have any number of rows; all others keep the shape that they have from the start.
+    that are `growing` may have any number of rows; all others keep the shape that they have from the start. Those that
+    are `by_rows` may be large: `begin_state` leaves them to be copied in pieces, and who changes rows calls `_keep`.
     """
 
     growing: ClassVar[tuple[str, ...]] = ()
+    by_rows: ClassVar[tuple[str, ...]] = ()
+    _copies: tuple["ref[RowsCopy]", ...] = ()  # under way, unless nobody wants them any more
 
     def parameters(self) -> Mapping[str, object]:
         return self.params()
@@ -80,6 +122,34 @@ class Learner(Parameters):
             else:
                 arrays[name] = np.array(value)
         return arrays
+
+    def begin_state(self) -> tuple[dict[str, npt.NDArray[np.generic]], list[RowsCopy]]:
+        """The arrays of `state`, and the copies that must be finished before some of them are it."""
+        parts = [self, *(value for value in self._history().values() if isinstance(value, Learner))]
+        if not any(part.by_rows for part in parts):
+            return self.state(), []
+        arrays: dict[str, npt.NDArray[np.generic]] = {}
+        copies: list[RowsCopy] = []
+        for name, value in self._history().items():
+            if isinstance(value, Learner):
+                inner, begun = value.begin_state()
+                arrays |= {f"{name}.{key}": array for key, array in inner.items()}
+                copies += begun
+            else:
+                arrays[name] = np.empty(0) if name in self.by_rows else np.array(value)
+        if self.by_rows:
+            copy = RowsCopy({name: getattr(self, name) for name in self.by_rows})
+            self._copies = (*self._copies, ref(copy))
+            copies.append(copy)
+            arrays |= copy.arrays
+        return arrays, copies
+
+    def _keep(self, row: int | None = None) -> None:
+        """A row of the arrays `by_rows` is about to change, or all of them: copies under way take it as it is."""
+        wanted = [copy for held in self._copies if (copy := held()) is not None and not copy.finished]
+        self._copies = tuple(map(ref, wanted))
+        for copy in wanted:
+            copy.keep(row)
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         for name, value in self._history().items():

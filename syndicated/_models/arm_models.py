@@ -7,7 +7,7 @@ an arm that was never played starts from what all arms have in common. `_arm_ker
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,7 @@ JITTER = 1e-12  # of the variances, so that rounding leaves a covariance one
 NO_INTERCEPT_VARIANCE = 1e-100
 LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 3.0  # at neglected arms: rows that differ explore by themselves
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
+LARGE = ("own", "covariances", "rows", "rewards", "sites")  # of arms
 OF_ARMS = ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit", "falls")
 LAST_ROWS = 10  # of an arm that starts again: as many as its last errors are the mean of
 MIN_TRIED = 256  # rewards before arms that went unplayed are tried again
@@ -84,6 +85,7 @@ class ArmModels(Learner):
     the arm that is tried again, the hope for it and how often it was played since.
     """
 
+    by_rows: ClassVar[tuple[str, ...]] = LARGE
     dim: int
     logistic: bool
     hybrid: bool
@@ -220,6 +222,8 @@ class ArmModels(Learner):
         return out
 
     def learn(self, number: int, x: Array, reward: float) -> None:
+        if self._copies:
+            self._keep(number)
         if number >= len(self.plays) or len(x) > len(self.center):
             self._make_room(number, len(x))
         if not self.varying and self.count >= MIN_TRIED and self.plays[number]:
@@ -310,6 +314,7 @@ class ArmModels(Learner):
 
     def _leave(self, number: int) -> None:
         """Leave nothing of an arm but what it says of the others."""
+        self._keep(number)
         if self.hybrid:
             self.retired += seen_by_common(self._prior, self.covariances[number], self.own[number])
         for name in OF_ARMS:
@@ -423,6 +428,7 @@ class ArmModels(Learner):
 
     def _forget(self) -> None:
         """Leave nothing of the arms but the priors of now."""
+        self._keep()
         for name in (*OF_ARMS, "trial"):
             getattr(self, name)[:] = 0
         self._set_priors()
@@ -465,6 +471,7 @@ class ArmModels(Learner):
 
     def _rebuild(self, known: Information) -> None:
         """The models of what is known, with the priors of now."""
+        self._keep()
         self._set_priors()
         self.retired = known.retired
         covariances, own = known.solve(self._prior)

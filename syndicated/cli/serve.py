@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from syndicated._blas import use_one_blas_thread
 from syndicated._compiled import load_all
 from syndicated._extras import extra
 from syndicated._validation import check_count, check_number
@@ -76,6 +77,7 @@ def run(options: argparse.Namespace) -> None:
         requests_per_second=check_number("--rate", options.rate, low=0),
         waiting_requests=check_count("--queue", options.queue),
     )
+    use_one_blas_thread()
     admin_key = os.environ.get(ADMIN_KEY)
     _check_admin_key(admin_key)
     logs.set_up(options.log_level)

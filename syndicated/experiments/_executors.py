@@ -17,6 +17,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from syndicated._blas import ONE_BLAS_THREAD
 from syndicated._extras import extra
 from syndicated.errors import InputError, TaskError
 from syndicated.experiments._experiment import Task, world_key
@@ -24,7 +25,6 @@ from syndicated.experiments._run import AnyTask, Curve, Executor, ExecutorOf, Ou
 
 SCHEDULER_TIMEOUT = 10  # seconds
 MIN_TURNS = 8  # of each process: a turn is a task, or a few that meet the same rounds
-ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 # Dask's own cluster gives a lost worker up for good after 15 s, while its nanny still starts it anew: on a busy machine
 # that takes longer, and a run without workers would wait forever.

@@ -182,6 +182,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def last_about(self, subject: str) -> int:
+        """The number of the last event of a subject; 0 if there is none."""
+
+    @abstractmethod
     def erase(self, subject: str) -> int:
         """Within a batch: remove body, reward, key and subject from all events of a subject; how many."""
 

@@ -189,6 +189,9 @@ class SQL(Store):
         found = f"SELECT seq FROM log WHERE {where} ORDER BY seq LIMIT ?"
         return self._run(f"DELETE FROM log WHERE seq IN ({found})", bandit, before, upto, limit)
 
+    def last_about(self, subject: str) -> int:
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])
+
     def erase(self, subject: str) -> int:
         return self._run(
             "UPDATE log SET body = ?, learn = NULL, key = NULL, subject = NULL WHERE subject = ?", b"", subject

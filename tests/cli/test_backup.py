@@ -42,7 +42,7 @@ async def _play(service: Service, event_id: str) -> DecideReply:
 
 
 def _models(store: Store, *, whole: bool = False) -> list[bytes]:
-    return [snapshot.state for snapshot in State.load(store, whole=whole).snapshots(every=True)]
+    return [snapshot.state for snapshot in State.load(store, whole=whole).snapshots()]
 
 
 def _events(store: Store, upto: int) -> list[Event]:

@@ -18,7 +18,7 @@ from syndicated import errors
 PACKAGE = Path(syndicated.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
 LAYERS = [
-    {"types", "errors", "_decided_by", "_numba", "_special", "_files", "_formatting", "_security_headers"},
+    {"types", "errors", "_decided_by", "_numba", "_special", "_files", "_formatting", "_security_headers", "_blas"},
     {"_compiled", "_extras", "_validation", "_learner", "_series", "_html"},
     {"streams", "_arm_book", "_catalogue", "_missing", "_figures", "_frames", "_progress"},
     {"space", "arm_sets", "registry", "_argmax", "_sparse", "_statefile", "datasets", "features"},

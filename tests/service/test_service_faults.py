@@ -20,6 +20,10 @@ from support.live_service import free_port
 from support.postgres import Server as Database
 from support.service_processes import HANG_SECONDS, KEY, Callers, ServiceProcesses, all_know, called, check, ready, run
 
+from syndicated.service.core import group_commit
+from syndicated.service.http import workers
+from syndicated.store import _postgres
+
 KILLS = 15  # of a service on each kind of store: thirty in all
 
 pytestmark = pytest.mark.no_cover  # the services are other processes: here only callers would be traced
@@ -98,6 +102,14 @@ def test_a_killed_database_is_answered_by_503_and_the_service_recovers(
         check(address, callers)
 
     run(test)
+
+
+def test_what_hangs_is_given_up_within_the_promised_times() -> None:
+    """503 within 3 s: one attempt at the database. SIGTERM within 10 s: what is left of workers is killed."""
+    assert max(_postgres.ANSWER_SECONDS, _postgres.CONNECT_SECONDS, group_commit.HANG_SECONDS) <= 3.0
+    assert "statement_timeout = '2s'" in _postgres.TIMEOUTS
+    assert group_commit.HUNG_SECONDS < _postgres.ANSWER_SECONDS  # who came meanwhile is answered with the first
+    assert workers.STOP_SECONDS < 10.0
 
 
 def test_a_database_that_hangs_is_answered_by_503_and_nothing_waits_for_it(

@@ -352,6 +352,8 @@ class Model(RuleBasedStateMachine):
 
     @rule(subject=st.sampled_from("xyz"))
     def erase(self, subject: str) -> None:
+        of = [event.seq for event in self.log if event.subject == subject]
+        assert self.store.last_about(subject) == max(of, default=0)
         with self.store.batch():
             assert self.store.erase(subject) == sum(event.subject == subject for event in self.log)
         blank = [event._replace(learn=None, key=None, subject=None, body=b"") for event in self.log]

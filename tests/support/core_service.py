@@ -60,6 +60,12 @@ class Harness:
         while self.service.windows.has_backlog:
             await self.service.read(lambda batch: None)
 
+    async def snapshots_are_taken(self) -> None:
+        """Wait until those that are due are."""
+        await self.service.read(lambda batch: None)
+        if self.service.group_commit._saver is not None:
+            await self.service.group_commit._saver
+
     async def restart(self) -> None:
         await self.service.stop()
         self.service = Service(SQLite(self.file), clock=self.clock)
@@ -84,7 +90,7 @@ class Harness:
 
 
 def contents(state: State) -> list[bytes]:
-    return [snapshot.state for snapshot in state.snapshots(every=True)]
+    return [snapshot.state for snapshot in state.snapshots()]
 
 
 @contextmanager

@@ -211,7 +211,7 @@ def number(id_: str) -> int:
 
 
 def contents(state: State) -> list[bytes]:
-    return [snapshot.state for snapshot in state.snapshots(every=True)]
+    return [snapshot.state for snapshot in state.snapshots()]
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from syndicated._blas import ONE_BLAS_THREAD
 from syndicated._files import write
 from syndicated.datasets._wheels import pip_reason
 from syndicated.errors import TaskError
-from syndicated.experiments._executors import ONE_BLAS_THREAD
 from syndicated.experiments.bakeoff import peer_worker
 from syndicated.types import Array, Ints
 

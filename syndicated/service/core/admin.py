@@ -4,16 +4,17 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from syndicated._validation import shorten
+from syndicated.agent import Agent
 from syndicated.errors import InputError
 from syndicated.service.core.arm_numbers import arm_numbers, most_played
-from syndicated.service.core.bandit import EPOCH_FIELDS, Bandit, build_parts
+from syndicated.service.core.bandit import Bandit, build_parts, known_arms
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.export import Export
 from syndicated.service.core.group_commit import GroupCommit, T
@@ -29,15 +30,16 @@ from syndicated.service.core.messages import (
     ModelReply,
     Spec,
 )
-from syndicated.service.core.migration import migrated_model
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
-from syndicated.service.core.relearning import Relearning
+from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event, Store, StoreError
 
 log = logging.getLogger("syndicated")
+
+MAX_ERASE_ATTEMPTS = 3  # beside the others
 
 
 class Admin:
@@ -64,23 +66,33 @@ class Admin:
 
         return self._submit(run)
 
-    def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> "asyncio.Future[BanditReply]":
-        def run(batch: Batch) -> BanditReply:
+    def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
+        """Change a spec. A bandit that goes from features of kind ids to named arms keeps what was learned."""
+
+        def run(batch: Batch) -> BanditReply | Relearning:
             bandit = batch.state.bandit(name)
             spec = _changed(bandit, changes)
             _check_change(bandit, spec)
-            return _configure(batch, actor, bandit, spec, migrated_model(batch, bandit, spec))
+            return Relearning(bandit, spec) if becomes_named(bandit, spec) else _configure(batch, actor, bandit, spec)
 
-        return self._submit(run)
+        return self._completed(actor, name, self._submit(run))  # it has its place in the queue
 
-    async def relearn(self, actor: str, name: str, changes: Mapping[str, Any]) -> BanditReply:
+    def relearn(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
         """Change a spec and keep what was learned: a new model learns the epoch's log again before it takes over."""
 
-        def begin(batch: Batch) -> Relearning:
+        def run(batch: Batch) -> Relearning:
             bandit = batch.state.bandit(name)
             spec = _changed(bandit, changes)
             _check_change(bandit, spec)
             return Relearning(bandit, spec)
+
+        return self._completed(actor, name, self._submit(run))
+
+    async def _completed(self, actor: str, name: str, begun: "Awaitable[BanditReply | Relearning]") -> BanditReply:
+        """The answer to a change, after the log was learned again if it must be."""
+        relearning = await begun
+        if isinstance(relearning, BanditReply):
+            return relearning
 
         def end(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
@@ -89,9 +101,8 @@ class Admin:
             while (rest := relearning.page(batch)) is not None:
                 relearning.learn(rest)
             _check_change(bandit, relearning.spec)  # its arms may be others by now
-            return _configure(batch, actor, bandit, relearning.spec, relearning.agent.state())
+            return _configure(batch, actor, bandit, relearning.spec, relearning.agent)
 
-        relearning = await self._submit(begin)
         while (page := await self._submit(relearning.page)) is not None:
             await asyncio.to_thread(relearning.learn, page)
         return await self._submit(end)
@@ -187,50 +198,63 @@ class Admin:
 
         return self._submit(run)
 
-    def save_model(self, name: str) -> "asyncio.Future[ModelReply]":
+    async def save_model(self, name: str) -> ModelReply:
         """Save the model as it is now, to roll back to it later."""
+        id_ = await self._submit(lambda batch: batch.state.bandit(name).id)
+        await self._group_commit.save_snapshots()
+        version, at, size = await self._group_commit.go_on(lambda batch: batch.store.snapshot_sizes(id_)[0])
+        return ModelReply(version=version, at=at, bytes=size)
 
-        def run(batch: Batch) -> ModelReply:
-            batch.state.bandit(name)
-            self._group_commit.save_snapshots(batch)
-            version, at, size = batch.store.snapshot_sizes(batch.state.bandit(name).id)[0]
-            return ModelReply(version=version, at=at, bytes=size)
+    async def model(self, name: str, version: int | None = None) -> bytes:
+        """The agent's state, as it is now or in a saved model. It becomes a file on another thread."""
+        if version is not None:
+            saved = await self._submit(lambda batch: _saved_model(batch, name, version))
+            return await asyncio.to_thread(lambda: Bandit.from_snapshot(saved).agent.state())
+        copy = await self._submit(lambda batch: batch.state.bandit(name).copy_agent())
+        while not await self._group_commit.go_on(lambda batch: copy.advance()):
+            pass
+        return await asyncio.to_thread(copy.pack)
 
-        return self._submit(run)
-
-    def model(self, name: str, version: int | None = None) -> "asyncio.Future[bytes]":
-        """The agent's state, as it is now or in a saved model."""
-        return self._submit(lambda batch: _model(batch, name, version))
-
-    def load_model(self, actor: str, name: str, model: bytes | int) -> "asyncio.Future[BanditReply]":
+    async def load_model(self, actor: str, name: str, model: bytes | int) -> BanditReply:
         """Go on from a model: the content of a file, or the version of a saved one (a roll-back)."""
+        data = await self.model(name, model) if isinstance(model, int) else model
 
         def run(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
-            data = _model(batch, name, model) if isinstance(model, int) else model
             _, agent = build_parts(bandit.spec)
             agent.restore(data)
             kept = {"version": model} if isinstance(model, int) else {}
             event = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": data, **kept})
-            after = Bandit.from_snapshot(bandit.snapshot())
-            after.load(data, event)
-            return _bandit_reply(after)
+            return msgspec.structs.replace(_bandit_reply(bandit), version=event.seq, known_arms=len(known_arms(agent)))
 
-        return self._submit(run)
+        return await self._submit(run)
 
     # the log
 
-    def erase(self, actor: str, subject: str) -> "asyncio.Future[int]":
-        """Empty what the log has about a subject. What was learned from it stays learned."""
+    async def erase(self, actor: str, subject: str) -> int:
+        """Empty what the log has about a subject. What was learned from it stays learned: snapshots have it.
 
-        def run(batch: Batch) -> int:
-            self._group_commit.save_snapshots(batch, every=True)
+        If more comes about the subject while they are saved, they are saved again, and at last while all wait.
+        """
+
+        def run(batch: Batch, saved: int | None) -> int | None:
+            if saved is None:
+                self._group_commit.save_at_once(batch)
+            elif batch.store.last_about(subject) > saved:
+                return None
             count = batch.store.erase(subject)
             batch.on_commit += [batch.state.forget_records, partial(_scrub, batch.store)]
             batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
             return count
 
-        return self._submit(run)
+        await self._submit(lambda batch: None)
+        for _ in range(MAX_ERASE_ATTEMPTS):
+            saved = await self._group_commit.save_snapshots()
+            count = await self._group_commit.go_on(partial(run, saved=saved))
+            if count is not None:
+                return count
+        async with self._group_commit.saving:
+            return await self._group_commit.go_on(partial(run, saved=None)) or 0
 
     def audit(self, limit: int) -> "asyncio.Future[list[Event]]":
         return self._submit(lambda batch: batch.store.recent(SERVICE_ID, AUDIT_KINDS, limit))
@@ -270,13 +294,11 @@ def _scrub(store: Store) -> None:
         log.warning("what was erased may still be in the journal's files: %s", error)
 
 
-def _model(batch: Batch, name: str, version: int | None) -> bytes:
-    bandit = batch.state.bandit(name)
-    if version is None:
-        return bandit.agent.state()
-    for snapshot in batch.store.snapshots(bandit.id):
+def _saved_model(batch: Batch, name: str, version: int) -> bytes:
+    """The snapshot of this version."""
+    for snapshot in batch.store.snapshots(batch.state.bandit(name).id):
         if snapshot.seq == version:
-            return Bandit.from_snapshot(snapshot.state).agent.state()
+            return snapshot.state
     raise Problem(404, "unknown-model", f"this bandit has no model {version}")
 
 
@@ -303,7 +325,7 @@ def _changed(bandit: Bandit, changes: Mapping[str, Any]) -> Spec:
 
 
 def _check_change(bandit: Bandit, spec: Spec) -> None:
-    if any(getattr(spec, part) != getattr(bandit.spec, part) for part in EPOCH_FIELDS):
+    if bandit.starts_epoch(spec):
         check_spec(spec)
     encoder, agent = build_parts(spec)
     check_rewards(spec, agent)
@@ -311,16 +333,17 @@ def _check_change(bandit: Bandit, spec: Spec) -> None:
         encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
 
 
-def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, model: bytes | None) -> BanditReply:
-    """Append a change of the spec, and of the model if there is one for the new epoch."""
+def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, agent: Agent | None = None) -> BanditReply:
+    """Append a change of the spec, and the model of an agent that the new epoch goes on from, if there is one."""
     body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
     event = batch.add(SERVICE_ID, "configure", body)
-    after = Bandit.from_snapshot(bandit.snapshot())
-    after.configure(spec, event)
-    if model is not None:
-        load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": model})
-        after.load(model, load)
-    return _bandit_reply(after)
+    reply = msgspec.structs.replace(_bandit_reply(bandit), spec=spec)
+    if bandit.starts_epoch(spec):
+        reply = msgspec.structs.replace(reply, epoch=event.seq, version=event.seq, decisions=0, rewards=0, known_arms=0)
+    if agent is not None:
+        load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": agent.state()})
+        reply = msgspec.structs.replace(reply, version=load.seq, known_arms=len(known_arms(agent)))
+    return reply
 
 
 def _bandit_reply(bandit: Bandit) -> BanditReply:

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from syndicated._agent_state import AgentCopy
 from syndicated._argmax import explain
 from syndicated._decided_by import COUNTED, By
 from syndicated._player import Proposal
@@ -88,7 +89,7 @@ class Bandit:
 
     def configure(self, spec: Spec, event: Event) -> None:
         """A new spec: a new epoch if the agent is another one."""
-        if any(getattr(spec, part) != getattr(self.spec, part) for part in EPOCH_FIELDS):
+        if self.starts_epoch(spec):
             past = past_epoch(self.history, self.epoch, self.spec.policy["name"], self.spec.tuner["name"])
             self.past = [*self.past, past][-MAX_PAST_EPOCHS:] if self.history.count else self.past
             self.loads = []
@@ -143,6 +144,10 @@ class Bandit:
 
     # what reads it
 
+    def starts_epoch(self, spec: Spec) -> bool:
+        """Whether the agent of this spec is another one."""
+        return any(getattr(spec, part) != getattr(self.spec, part) for part in EPOCH_FIELDS)
+
     @property
     def encoder(self) -> Encoder:
         return self.registered.encoder
@@ -154,7 +159,7 @@ class Bandit:
     @property
     def known_arms(self) -> set[ArmId]:
         """The arms that have a model of their own."""
-        return {id_ for book in self.agent.player.books for id_ in book.numbers}
+        return known_arms(self.agent)
 
     def turn(self, salt: int = 0) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice, salt)
@@ -288,29 +293,16 @@ class Bandit:
 
     # snapshots
 
+    def copy_agent(self) -> AgentCopy:
+        """The agent's state as it is now, of which large arrays are still to be copied."""
+        return AgentCopy(self.agent.player, self.agent.round, self.agent.choice)
+
     def snapshot(self, events: int = 0) -> bytes:
         """The whole bandit as the content of a file; `events` is how many the log has up to it."""
-        head = {
-            "events": events,
-            "id": self.id,
-            "name": self.name,
-            "spec": msgspec.to_builtins(self.spec),
-            "epoch": self.epoch,
-            "retired": self.retired,
-            "arms": msgspec.to_builtins(list(self.arms.values())),
-            "numbered": list(self.registered.numbers),
-            "learned": self.version,
-            "closed": self.closed,
-            "closable": self.closable,
-            "lates": self.lates,
-            "importing": self.importing,
-            "history": self.history.head(),
-            "past": msgspec.to_builtins(self.past),
-            "loads": msgspec.to_builtins(self.loads),
-            "compressed": True,
-        }
-        agent = np.frombuffer(zlib.compress(self.agent.state(), COMPRESSION), np.uint8)
-        return pack(head, {"history": self.history.rows(), "agent": agent})
+        draft = BanditDraft(self, events)
+        while not draft.advance():
+            pass
+        return draft.encode()
 
     @classmethod
     def from_snapshot(cls, data: bytes, seq: int = 0) -> "Bandit":
@@ -346,6 +338,52 @@ class Bandit:
         return found
 
 
+class BanditDraft:
+    """A bandit at one moment, on its way to a snapshot.
+
+    To begin one takes references to what is never changed and copies of what is small. `advance` copies the rest in
+    pieces: both between batches. `encode` uses nothing of the bandit, and may be called by any thread.
+    """
+
+    def __init__(self, bandit: Bandit, events: int) -> None:
+        self._head: dict[str, Any] = {
+            "events": events,
+            "id": bandit.id,
+            "name": bandit.name,
+            "spec": bandit.spec,
+            "epoch": bandit.epoch,
+            "retired": bandit.retired,
+            "arms": bandit.arms,
+            "numbered": bandit.registered.numbers,
+            "learned": bandit.version,
+            "closed": bandit.closed,
+            "closable": bandit.closable,
+            "lates": bandit.lates,
+            "importing": bandit.importing,
+            "history": bandit.history.head(),
+            "past": bandit.past,
+            "loads": bandit.loads,
+            "compressed": True,
+        }
+        self._rows, self._agent = bandit.history.held_rows(), bandit.copy_agent()
+
+    def advance(self) -> bool:
+        """Copy a piece more; whether all is copied."""
+        return self._agent.advance()
+
+    def encode(self) -> bytes:
+        """The content of a file. It is compressed in pieces, so that other threads have their turn."""
+        head = self._head | {"arms": list(self._head["arms"].values()), "numbered": list(self._head["numbered"])}
+        for name in ("spec", "arms", "past", "loads"):
+            head[name] = msgspec.to_builtins(head[name])
+        pieces: list[bytes] = []
+        compressor = zlib.compressobj(COMPRESSION)
+        self._agent.pack_into(lambda data: pieces.append(compressor.compress(data)))
+        pieces.append(compressor.flush())
+        agent = np.frombuffer(b"".join(pieces), np.uint8)
+        return pack(head, {"history": self._rows(), "agent": agent})
+
+
 def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
     """The encoder and the agent of a spec; a spec that cannot work is refused."""
     encoder = Encoder.from_spec(spec.features)
@@ -374,6 +412,11 @@ def build_parts(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
     if spec.default_reward is not None:
         check_number("default_reward", spec.default_reward, *reward_range(spec, agent))
     return encoder, agent
+
+
+def known_arms(agent: Agent) -> set[ArmId]:
+    """The arms that have a model of their own."""
+    return {id_ for book in agent.player.books for id_ in book.numbers}
 
 
 def is_named(encoder: Encoder, agent: Agent) -> bool:

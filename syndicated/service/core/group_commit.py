@@ -27,14 +27,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.state import SERVICE_ID, State
+from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
-from syndicated.store import Event, Store, StoreConflictError, StoreError, UnknownCommitError
+from syndicated.store import Event, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -104,6 +105,9 @@ class GroupCommit:
         self._wanted = 1  # requests that wake the loop
         self._batch_seconds = 0.0  # that the last batch has taken
         self._snapshot_seq = self.state.snapped
+        self._drafted: set[int] = set()  # bandits that are in a draft of snapshots, until one is saved
+        self.saving = asyncio.Lock()  # while snapshots are on their way
+        self._saver: asyncio.Task[None] | None = None  # what takes those that are due
         self._batch_began = math.inf  # when the batch at work began
         self._last_tick = 0.0
         self._journal_thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -138,8 +142,10 @@ class GroupCommit:
             while self._queue or not self._ended.is_set():
                 await self._collect(await self._serve(await self._next_batch()))
                 await self._run_scheduled(scheduled)
+            if self._saver is not None:
+                self._saver.cancel()
             try:
-                await self._on_journal_thread(self._run_exclusive, self.save_snapshots)
+                await self._on_journal_thread(self._run_exclusive, self.save_at_once)
             except StoreError as error:
                 log.warning("the last snapshot could not be taken, the next start will replay: %s", error)
         except BaseException as error:
@@ -193,6 +199,16 @@ class GroupCommit:
         self._queue.append(Request(run, future, refs, keys, exclusive, bandit))
         if exclusive or len(self._queue) >= self._wanted:
             self._wake.set()
+        return future
+
+    def go_on(self, run: Callable[[Batch], T]) -> "asyncio.Future[T]":
+        """Queue the next piece of something that was begun: an exclusive request, also if the queue is full."""
+        if self.failed is not None or self._ended.is_set():
+            raise _stopped()
+        self.waiting += 1
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.append(Request(run, future, exclusive=True))
+        self._wake.set()
         return future
 
     async def _next_batch(self) -> list[Request]:
@@ -468,8 +484,9 @@ class GroupCommit:
     # what the clock asks for
 
     async def _run_scheduled(self, scheduled: Scheduled) -> None:
-        if self._snapshot_is_due:
-            await self._serve([Request(self._save_if_due, None, exclusive=True)])
+        if self._snapshot_is_due and not self.store_error and not self.saving.locked():
+            self._saver = asyncio.create_task(self._save_if_due())
+            await asyncio.sleep(0)  # let it begin
         now = self.clock()
         if abs(now - self._last_tick) >= TICK_SECONDS:  # also if the machine's clock was set back
             self._last_tick = now
@@ -489,25 +506,73 @@ class GroupCommit:
         long = self._replay_seconds > max(REPLAY_SECONDS, SNAPSHOT_PAUSE * self._snapshot_cost)
         return count >= EVENTS_PER_SNAPSHOT or (count > 0 and long)
 
-    def _save_if_due(self, batch: Batch) -> None:
-        """Within an exclusive request: save snapshots, unless another process has done so since our last ones."""
-        newest = max((snapshot.seq for snapshot in self.store.snapshots(SERVICE_ID)), default=0)
-        if newest > self._snapshot_seq:
-            self._snapshot_seq, self._replay_seconds = newest, 0.0
+    async def _save_if_due(self) -> None:
+        """Save snapshots, unless another process has done so since our last ones."""
+        with suppress(Problem):  # the journal is away, or this is the end: both are told elsewhere
+            async with self.saving:
+                await self.go_on(self._see_others)
+                if self._snapshot_is_due:
+                    await self._save(self._write_if_due)
+
+    async def save_snapshots(self) -> int:
+        """Save snapshots of what has changed since the last ones; the event up to which everything is in them."""
+        async with self.saving:
+            return await self._save(self._write)
+
+    async def _save(self, write: Callable[[Batch, Sequence[Snapshot], float], None]) -> int:
+        """Copy, encode and save what has changed. Others wait for pieces of copies, and for the write at the end.
+
+        The snapshots are of the moment when this begins: what is folded meanwhile changes nothing that is still to be
+        copied, see `RowsCopy`.
+        """
+        begin = time.perf_counter()
+        draft = await self.go_on(self._draft)
+        if draft is None:
+            return self._snapshot_seq
+        replayed = self._replay_seconds
+        while not await self.go_on(lambda batch: draft.advance()):
+            pass
+        snapshots = await asyncio.to_thread(draft.encode)
+        await self.go_on(lambda batch: write(batch, snapshots, replayed))
+        self._snapshot_cost = time.perf_counter() - begin
+        return draft.seq
+
+    def save_at_once(self, batch: Batch) -> None:
+        """Within an exclusive request: save snapshots of what has changed. Everybody waits, and `saving` is held."""
+        draft = self._draft(batch)
+        if draft is not None:
+            while not draft.advance():
+                pass
+            self._write(batch, draft.encode(), self._replay_seconds)
+
+    def _draft(self, batch: Batch) -> Draft | None:
+        """What is to be saved now, if anything is. What changes from now on is for the next time."""
+        if self.state.seq <= self._snapshot_seq:
+            return None
+        self._drafted |= self.state.changed
+        self.state.changed = set()
+        return self.state.draft(sorted(self._drafted))
+
+    def _see_others(self, batch: Batch) -> None:
+        """Take note of snapshots that another process has saved since our last ones."""
+        for newest, _, _ in batch.store.snapshot_sizes(SERVICE_ID)[:1]:
+            if newest > self._snapshot_seq:
+                self._snapshot_seq, self._replay_seconds = newest, 0.0
+
+    def _write_if_due(self, batch: Batch, snapshots: Sequence[Snapshot], replayed: float) -> None:
+        self._see_others(batch)  # several may have begun at once: the first to be done takes them for all
         if self._snapshot_is_due:
-            self.save_snapshots(batch)
+            self._write(batch, snapshots, replayed)
 
-    def save_snapshots(self, batch: Batch, *, every: bool = False) -> None:
-        """Within an exclusive request: save snapshots of what has changed since the last, or of everything."""
-        if every or self.state.seq > self._snapshot_seq:
-            begin = time.perf_counter()
-            self.store.save(self.state.snapshots(every=every), KEPT_SNAPSHOTS)
-            self._snapshot_cost = time.perf_counter() - begin
-            batch.on_commit.append(self._snapshots_saved)
+    def _write(self, batch: Batch, snapshots: Sequence[Snapshot], replayed: float) -> None:
+        self.store.save(snapshots, KEPT_SNAPSHOTS)
+        batch.on_commit.append(partial(self._saved, snapshots[0].seq, replayed))
 
-    def _snapshots_saved(self) -> None:
-        self.state.changed.clear()
-        self._snapshot_seq, self._replay_seconds = self.state.seq, 0.0
+    def _saved(self, seq: int, replayed: float) -> None:
+        """`replayed` seconds of folding are in snapshots up to this event."""
+        self._drafted = set()
+        self._snapshot_seq = max(seq, self._snapshot_seq)
+        self._replay_seconds = max(0.0, self._replay_seconds - replayed)
 
 
 def _steady_clock(start: float) -> Callable[[], float]:

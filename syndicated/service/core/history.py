@@ -82,7 +82,12 @@ class History:
 
     def rows(self) -> Array:
         """(n, 6 + candidates): time, decisions, rewards, sum, sum of squares, explored, and the probabilities."""
-        return np.array(self._rows).reshape(len(self._rows), FIXED_COLUMNS + sum(self.widths))
+        return self.held_rows()()
+
+    def held_rows(self) -> Callable[[], Array]:
+        """What gives the rows of now at any time, on any thread."""
+        rows, width = list(self._rows), FIXED_COLUMNS + sum(self.widths)
+        return lambda: np.array(list(map(np.array, rows))).reshape(len(rows), width)
 
     def ends(self) -> tuple[list[float], list[float]]:
         """The row of before the first decision and that of now, without probabilities."""
@@ -91,7 +96,12 @@ class History:
         return [began] + [0.0] * (FIXED_COLUMNS - 1), [float(value) for value in now]
 
     def head(self) -> dict[str, Any]:
-        return {"stride": self._stride} | {name: getattr(self, name) for name in HEAD_FIELDS}
+        """What it has beside rows: a copy."""
+        values = {name: getattr(self, name) for name in HEAD_FIELDS}
+        for name in ("tallies", "arms", "played"):
+            values[name] = _copied(values[name])
+        copies = {"recent": list(map(_copied, self.recent)), "recent_starts": list(self.recent_starts)}
+        return {"stride": self._stride} | values | copies
 
     def restore(self, head: dict[str, Any], rows: Array) -> None:
         values = dict(head)
@@ -101,6 +111,10 @@ class History:
         if "recent" not in head:  # of before recent decisions were counted apart
             self.recent_starts = [self.count, self.count]
             self.began, self.latest = (self._rows[0][0], self._rows[-1][0]) if self._rows else (None, None)
+
+
+def _copied(tallies: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: tally.copy() for name, tally in tallies.items()}
 
 
 def mean_and_error(count: float, total: float, squares: float) -> tuple[float, float]:

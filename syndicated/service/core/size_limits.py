@@ -24,6 +24,8 @@ MAX_REGISTERED_AT_ONCE = 2_000  # arms of a request to register them; checked an
 MAX_FEATURES_AT_ONCE = 10_000  # fields of such a request
 MAX_COLUMNS = 256  # of a policy with matrices, whose rewards cost the square of it, and some the cube
 MAX_POINTS = 10_000  # combinations of candidates
+# Arguments and candidates of policies: what a decision or a reward costs grows with them, with `cap` by its square.
+MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
 ARM_MODELS_BYTES = 2**30  # of the models of a bandit's arms together
 BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
 
@@ -76,6 +78,10 @@ def check_spec(spec: Spec) -> None:
     if not policy.sparse and encoder.dim > MAX_COLUMNS:
         must = f"features must have at most {MAX_COLUMNS} columns with {policy.__name__} in a service"
         raise InputError(f"{must}: use DiagonalUCB or DiagonalTS for more; got {encoder.dim}")
+    for argument, most in MAX_ARGUMENTS.items():
+        for value in (spec.policy.get(argument), *(spec.space or {}).get(argument, ())):
+            if isinstance(value, (int, float)) and value > most:
+                raise InputError(f"{argument} of a policy must be at most {most} in a service; got {shorten(value)}")
     for values in (spec.space or {}).values():
         points *= len(values)
     if points > MAX_POINTS:

@@ -4,14 +4,15 @@ import hashlib
 import logging
 import math
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from syndicated._statefile import pack, unpack
 from syndicated._validation import shorten
 from syndicated.errors import InputError
-from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.bandit import Bandit, BanditDraft
 from syndicated.service.core.messages import Arm, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import RECORD_BYTES, Key, Record, decode
@@ -49,7 +50,7 @@ class State:
         self.names: dict[str, Bandit] = {}
         self.keys: dict[str, Key] = {}
         self.by_hash: dict[str, Key] = {}
-        self.changed: set[int] = set()
+        self.changed: set[int] = set()  # bandits, and the service itself, since somebody emptied this
         self._records: OrderedDict[int, Record] = OrderedDict()
         self._record_bytes = 0
 
@@ -227,16 +228,22 @@ class State:
         if not key.revoked:
             self.by_hash[hash_] = key
 
-    def snapshots(self, *, every: bool = False) -> list[Snapshot]:
-        """Snapshots of the service and of the bandits that changed since the last ones, or of all."""
+    def draft(self, ids: Iterable[int]) -> "Draft":
+        """What becomes snapshots of the service and of these bandits."""
         head = {
             "events": self.events,
             "keys": [[hash_, msgspec.to_builtins(self.keys[key.id])] for hash_, key in self.by_hash.items()],
             "revoked": [msgspec.to_builtins(key) for key in self.keys.values() if key.revoked],
         }
-        wanted = [b for b in self.bandits.values() if every or b.id in self.changed]
-        found = [Snapshot(b.id, self.seq, self.at, b.snapshot(self.events)) for b in wanted]
-        return [Snapshot(SERVICE_ID, self.seq, self.at, pack(head, {})), *found]
+        bandits = {id_: BanditDraft(self.bandits[id_], self.events) for id_ in ids if id_ in self.bandits}
+        return Draft(self.seq, self.at, head, bandits)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Snapshots of the service and of all bandits, at once."""
+        draft = self.draft(self.bandits)
+        while not draft.advance():
+            pass
+        return draft.encode()
 
     def _restore(self, data: bytes) -> None:
         head, _ = unpack(data)
@@ -244,6 +251,25 @@ class State:
             self._set_key(msgspec.convert(key, Key), hash_)
         for key in head["revoked"]:
             self._set_key(msgspec.convert(key, Key), "")
+
+
+class Draft:
+    """The state at one event, on its way to snapshots; see `BanditDraft`."""
+
+    def __init__(self, seq: int, at: float, head: Mapping[str, Any], bandits: Mapping[int, BanditDraft]) -> None:
+        self.seq, self._at, self._head, self._bandits = seq, at, head, bandits
+        self._left = list(bandits.values())  # those that are still to be copied
+
+    def advance(self) -> bool:
+        """Copy a piece more; whether all is copied."""
+        while self._left and self._left[-1].advance():
+            self._left.pop()
+        return not self._left
+
+    def encode(self) -> list[Snapshot]:
+        """The snapshots, once all is copied. May be called by any thread."""
+        service = Snapshot(SERVICE_ID, self.seq, self._at, pack(self._head, {}))
+        return [service, *(Snapshot(id_, self.seq, self._at, draft.encode()) for id_, draft in self._bandits.items())]
 
 
 def events_upto(snapshot: Snapshot) -> int:

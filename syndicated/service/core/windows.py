@@ -116,7 +116,7 @@ class Windows:
 
     def _prune(self, batch: Batch, id_: int) -> None:
         """Drop some of what is older than the bandit's retention and in a snapshot."""
-        upto = self._pruning.get(id_) or max((saved.seq for saved in batch.store.snapshots(id_)), default=0)
+        upto = self._pruning.get(id_) or max((seq for seq, _, _ in batch.store.snapshot_sizes(id_)), default=0)
         bandit = batch.state.bandits[id_]
         before = -math.inf if bandit.importing else batch.now - (bandit.spec.retention or math.inf)
         count = batch.store.prune(id_, before, upto, PRUNE_EVENTS)

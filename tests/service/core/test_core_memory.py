@@ -2,18 +2,23 @@
 
 import asyncio
 import gc
+import threading
 import weakref
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
 from support.core_service import Harness, PlayCore, exported
 
+from syndicated.service.core.arms import RegisteredArms
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.messages import DecideRequest
 from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import RECORD_BYTES
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
+from syndicated.service.core.size_limits import QUICK_WORK
 from syndicated.service.http.endpoints import Call
 from syndicated.service.http.handlers import decide
 from syndicated.service.http.metrics import Metrics
@@ -39,6 +44,48 @@ def test_a_refused_request_frees_its_arms(play_core: PlayCore) -> None:
             assert table() is None
         finally:
             gc.enable()
+
+    play_core(test)
+
+
+def test_decisions_in_memory_are_bounded_in_bytes_and_others_are_looked_up(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.state.MAX_RECORD_BYTES", 10_000)
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        first = await harness.decide()
+        for _ in range(30):
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+        state = harness.service.state
+        kept = [record for seq in range(state.seq + 1) if (record := state.record(seq)) is not None]
+        assert 0 < sum(record.bytes for record in kept) <= 10_000 + RECORD_BYTES  # an event about one may come last
+        assert await harness.reward(first.decision_id, 1.0) == "learned"
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(("arms", "on_the_loop"), [(QUICK_WORK, True), (QUICK_WORK + 1, False)])
+def test_expectation_27_large_requests_are_read_on_another_thread(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch, arms: int, on_the_loop: bool
+) -> None:
+    """2,000 arms and fields are the most that the event loop reads itself."""
+    assert QUICK_WORK == 2000
+    threads, table = list[threading.Thread](), RegisteredArms.table
+
+    def note(self: RegisteredArms, *given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return table(self, *given)
+
+    monkeypatch.setattr(RegisteredArms, "table", note)
+
+    async def test(harness: Harness) -> None:
+        await harness.create(features={"kind": "open", "dim": 2})
+        services = Services([harness.service])
+        asked = DecideRequest(arms=[str(k) for k in range(arms)])
+        await decide(Call(services, Metrics(services), "", {"name": "b"}, None, asked, None))
+        assert [thread is threading.main_thread() for thread in threads] == [on_the_loop]
 
     play_core(test)
 

@@ -22,7 +22,7 @@ from syndicated.store.backup import backup
 Change = Callable[[sqlite3.Connection], object]
 
 
-def _save_nothing(batch: Batch, *, every: bool = False) -> None:
+def _save_nothing(batch: Batch) -> None:
     pass
 
 
@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
                 await core.reward((await core.decide("a", subject="me")).decision_id, value, "a")
             await core.service.admin.save_model("a")
         await core.reward((await core.decide("a")).decision_id, 1.0, "a")
-        core.service.group_commit.save_snapshots = _save_nothing  # type: ignore[method-assign]
+        core.service.group_commit.save_at_once = _save_nothing  # type: ignore[method-assign]
         await core.service.stop()
 
     run(fill())

@@ -1,6 +1,7 @@
 """Group commit: the queue, batches, the two threads, and a journal that fails in each phase."""
 
 import asyncio
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -141,7 +142,8 @@ def test_a_write_that_was_made_and_not_told_is_seen_in_the_next_batch(play_core:
 def test_exclusive_requests_run_on_the_journal_thread_and_others_let_the_loop_go_on(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.group_commit.SLICE_SECONDS", 0.0)
+    ticks = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: 0.02 * next(ticks))  # every request takes that long
 
     async def test(harness: Harness) -> None:
         await harness.create()
@@ -307,6 +309,7 @@ def test_a_snapshot_is_taken_when_a_replay_would_take_long(
         assert not await harness.service.read(lambda batch: batch.store.snapshots())
         monkeypatch.setattr("syndicated.service.core.group_commit.REPLAY_SECONDS", 0.0)
         await harness.decide()
+        await harness.snapshots_are_taken()
         saved = await harness.service.read(lambda batch: batch.store.snapshots())
         assert {snapshot.seq for snapshot in saved} == {3}
         assert not commit._snapshot_is_due

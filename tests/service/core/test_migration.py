@@ -1,13 +1,15 @@
 """Bandits with features of kind ids, dense tables, become bandits with named arms."""
 
+import asyncio
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from support.core_service import Harness, PlayCore, refused
+from support.core_service import Harness, PlayCore
 
-from syndicated import Agent
-from syndicated.service.core import migration
+from syndicated import Agent, InputError
+from syndicated.service.core import relearning
 
 NAMED: dict[str, Any] = {"features": {"kind": "fields", "context": 2}, "policy": {"name": "ArmUCB"}}
 ALL_ARMS = ["a", "b", "c"]
@@ -48,14 +50,31 @@ def test_the_new_model_has_learned_the_rewards_of_the_old_one(play_core: PlayCor
     play_core(test)
 
 
-def test_only_the_latest_rewards_are_learned_again(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migration, "MAX_MIGRATED_REWARDS", 8)
-    monkeypatch.setattr(migration, "PAGE_EVENTS", 3)
+def test_expectation_27_others_decide_while_the_log_is_learned_again_off_the_loop(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relearning, "PAGE_EVENTS", 10)
+    learn, threads, go = relearning.Relearning.learn, list[str](), threading.Event()
+
+    def wait(self: relearning.Relearning, page: relearning.Page) -> None:
+        threads.append(threading.current_thread().name)
+        go.wait()
+        learn(self, page)
+
+    monkeypatch.setattr(relearning.Relearning, "learn", wait)
 
     async def test(harness: Harness) -> None:
-        await learn_ids(harness, 30)
-        await harness.service.admin.update("", "b", NAMED)
-        assert 0 < harness.service.state.bandit("b").agent.player.means.counts.max() <= 8
+        learned = await learn_ids(harness, 20)
+        change = asyncio.ensure_future(harness.service.admin.update("", "b", NAMED))
+        while not threads:
+            await asyncio.sleep(0)
+        reply = await harness.decide(context=[0.0, 0.0], arms=list(ALL_ARMS))
+        await harness.reward(reply.decision_id, 1.0)
+        assert not change.done()
+        go.set()
+        assert (await change).known_arms == len({arm for _, arm, _ in learned} | {reply.arm})
+        assert "MainThread" not in threads
+        assert harness.service.state.bandit("b").agent.policy.model.count == len(learned) + 1  # type: ignore[attr-defined]
 
     play_core(test)
 
@@ -89,7 +108,7 @@ def test_rewards_that_the_new_model_cannot_have_are_refused_and_nothing_changes(
         reply = await harness.decide(context=[0.0, 0.0], arms=["a"])
         await harness.reward(reply.decision_id, 7.0)
         before = harness.service.state.seq
-        with refused(422, "invalid", "a reward of a in the log"):
+        with pytest.raises(InputError, match="a reward in the log"):
             await harness.service.admin.update("", "b", NAMED | {"policy": {"name": "ArmUCB", "link": "logistic"}})
         assert harness.service.state.seq == before
         assert (await harness.service.admin.update("", "b", NAMED)).known_arms > 0

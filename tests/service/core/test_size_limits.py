@@ -12,6 +12,11 @@ IDS: dict[str, Any] = {"features": {"kind": "open"}}
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"features": {"kind": "vector", "dim": 3000}}, "at most 256 columns with LinUCB in a service"),
     ({"features": {"kind": "open", "dim": 3000}, "policy": {"name": "ArmUCB"}}, "at most 256 columns with ArmUCB"),
+    ({"policy": {"name": "GPTS", "cap": 301}}, "cap of a policy must be at most 300 in a service; got 301"),
+    ({"policy": {"name": "GradientLaplaceTS", "steps": 201}}, "steps of a policy must be at most 200"),
+    ({"policy": {"name": "NeuralUCB"}, "space": {"width": [8.0, 33.0]}}, "width of a policy must be at most 32"),
+    ({"policy": {"name": "NeuralTS"}, "space": {"depth": [4.0]}}, "depth of a policy must be at most 3"),
+    ({"policy": {"name": "SWLinUCB"}, "space": {"window": [20_001.0]}}, "window of a policy must be at most 20000"),
     ({"space": {"alpha": [0.1] * 101, "lam": [1.0] * 100}}, "at most 10000 combinations of candidates; got 10100"),
 ]
 REQUESTS: list[tuple[dict[str, Any], str]] = [
@@ -78,5 +83,19 @@ def test_expectation_27_models_of_arms_are_limited_in_bytes(
             await core.decide(arms=["a", "c"])
         await core.service.admin.drop_arm("", "b", "a")
         assert (await core.decide(arms=["c"])).arm == "c"
+
+    play_core(test)
+
+
+def test_a_bandit_of_before_the_limits_keeps_what_it_has(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(core: Harness) -> None:
+        monkeypatch.setattr(size_limits, "MAX_ARGUMENTS", {"cap": 30})
+        await core.create(policy={"name": "GPTS", "cap": 30})
+        monkeypatch.setattr(size_limits, "MAX_ARGUMENTS", {"cap": 20})
+        await core.restart()
+        await core.decide()
+        assert (await core.service.admin.update("", "b", {"floor": 0.1})).spec.policy["cap"] == 30
+        with refused(422, "invalid", "cap of a policy must be at most 20"):
+            await core.service.admin.update("", "b", {"seed": 1})
 
     play_core(test)

@@ -31,6 +31,20 @@ def test_expectation_04_late_rewards_are_logged_and_counted_and_not_learned(play
     play_core(test)
 
 
+def test_a_window_is_open_to_its_last_moment(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(window=60.0, default_reward=0.5)
+        ids = [(await harness.decide()).decision_id for _ in range(2)]
+        await harness.pass_time(60.0)
+        assert harness.learned == 0
+        assert await harness.reward(ids[0], 1.0) == "learned"
+        await harness.pass_time(1.0)
+        assert harness.learned == 2
+        assert await harness.reward(ids[1], 1.0) == "late"
+
+    play_core(test)
+
+
 def test_expectation_05_a_default_reward_when_the_window_closes_is_an_event(play_core: PlayCore) -> None:
     async def test(harness: Harness) -> None:
         await harness.create(window=60.0, default_reward=-1.0)

@@ -15,9 +15,12 @@ import pytest
 from support.api_service import ARMS, VECTOR
 from support.live_service import LONG_SECONDS
 
+from syndicated._blas import ONE_BLAS_THREAD
 from syndicated.cli import _parser, main, serve
 from syndicated.service.http import logs
 from syndicated.store import SQLite
+
+CORES = len(os.sched_getaffinity(0))
 
 
 @pytest.fixture
@@ -136,3 +139,24 @@ def test_the_command_line_does_not_need_the_extra() -> None:
     check = "import sys, syndicated.cli; print([n for n in ('starlette', 'msgspec', 'uvicorn') if n in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
     assert printed == "[]\n"
+
+
+@pytest.mark.parametrize(("variables", "threads"), [({}, {1}), ({"OPENBLAS_NUM_THREADS": "2"}, {min(2, CORES)})])
+def test_the_service_has_one_blas_thread_unless_the_environment_says_how_many(
+    tmp_path: Path, variables: dict[str, str], threads: set[int]
+) -> None:
+    """Of every library that is loaded, also by compiled kernels, where the server would begin to serve."""
+    code = """
+import sys
+from threadpoolctl import threadpool_info
+from syndicated.cli import main
+from syndicated.service.http import server
+server.run = lambda *given: print([b["num_threads"] for b in threadpool_info() if b["user_api"] == "blas"], flush=True)
+main(["serve", "--port", "0", "--store", sys.argv[1]])
+"""
+    own = {name: value for name, value in os.environ.items() if name not in ONE_BLAS_THREAD}
+    command = [sys.executable, "-c", code, str(tmp_path / "journal.db")]
+    printed = subprocess.run(command, env=own | variables, capture_output=True, text=True, check=True).stdout
+    found = json.loads(printed.splitlines()[0])
+    assert len(found) >= 2
+    assert set(found) == threads

@@ -111,8 +111,8 @@ def test_expectation_08_propensities_are_logged(play: Callable[..., None]) -> No
 def test_expectation_10_the_state_is_what_the_log_makes_of_it(play: Callable[..., None]) -> None:
     async def test(api: Api) -> None:
         await learn(api, "b", 40)
-        live = [snapshot.state for snapshot in api.service.state.snapshots(every=True)]
-        assert live == [s.state for s in State.load(api.service.group_commit.store, whole=True).snapshots(every=True)]
+        live = [snapshot.state for snapshot in api.service.state.snapshots()]
+        assert live == [s.state for s in State.load(api.service.group_commit.store, whole=True).snapshots()]
 
     play(test)
 

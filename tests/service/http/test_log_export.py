@@ -50,8 +50,8 @@ def test_expectation_09_the_log_exports_and_imports_to_the_same_model(play: Call
             }
         again = await api.call("POST", "/v1/bandits/new/log", log)
         assert (again.status_code, again.json()["type"]) == (409, "/docs#problem-not-empty")
-        live = [snapshot.state for snapshot in api.service.state.snapshots(every=True)]
-        assert live == [s.state for s in State.load(api.service.group_commit.store, whole=True).snapshots(every=True)]
+        live = [snapshot.state for snapshot in api.service.state.snapshots()]
+        assert live == [s.state for s in State.load(api.service.group_commit.store, whole=True).snapshots()]
 
     play(test)
 

@@ -1,0 +1,225 @@
+"""Snapshots that are taken beside the service: of one moment, to the bit, although others go on meanwhile."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.core_service import Clock, Harness, PlayCore, contents, refused, run
+
+from syndicated import Agent, ArmUCB
+from syndicated._agent_state import AgentCopy
+from syndicated.service.core import admin
+from syndicated.service.core.messages import Arm
+from syndicated.service.core.state import Draft, State
+from syndicated.store import SQLite, StoreError
+from syndicated.types import Decision
+
+ARMS = [Arm(f"a{k}") for k in range(6)]
+SPEC: dict[str, Any] = {"features": {"kind": "open", "dim": 4}}
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of an array at a time."""
+    monkeypatch.setattr("syndicated._agent_state.PIECE_BYTES", 1)
+
+
+@pytest.mark.parametrize("models", ["per-arm", "hybrid"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_copy_made_in_pieces_is_of_the_moment_when_it_was_begun(models: str, binary: bool) -> None:
+    rng, agent = np.random.default_rng(3), Agent(ArmUCB(dim=2, models=models), seed=1, id="me")
+    player, copies, compared = agent.player, list[tuple[AgentCopy, bytes]](), 0
+    for n in range(600):
+        if n % 5 == 0:
+            copies.append((AgentCopy(player, agent.round, agent.choice), agent.state()))
+        if n % 60 == 59:
+            player.retire(f"a{n % 7}")
+        level = 0.0 if n < 300 or binary else 50.0  # that moves, so that all models start again
+        reward = float(rng.integers(2)) if binary else level + float(rng.normal())
+        x = rng.normal(size=2) * (1.0 if n < 200 else 4.0)  # in other scales, to which all models are brought
+        arm = f"a{rng.integers(4 + n // 60)}"  # more and more arms, for which arrays are replaced
+        player.learn(Decision("me", 0, 0, x, None, {"boldness": 1.0}, None, arm), reward)
+        finished = [pair for pair in copies if pair[0].advance()]
+        assert all(copy.pack() == then for copy, then in finished)
+        copies, compared = [pair for pair in copies if pair not in finished], compared + len(finished)
+    assert compared > 50
+
+
+def test_a_copy_that_nobody_wants_any_more_is_not_kept() -> None:
+    agent = Agent(ArmUCB(dim=1), id="me")
+    decision = Decision("me", 0, 0, np.ones(1), None, {"boldness": 1.0}, None, "a")
+    agent.player.learn(decision, 1.0)
+    AgentCopy(agent.player, agent.round, agent.choice)
+    agent.player.learn(decision, 1.0)
+    assert not agent.policy.logistic._copies  # type: ignore[attr-defined]
+
+
+async def learn(harness: Harness, count: int, subject: str | None = None) -> None:
+    for k in range(count):
+        reply = await harness.decide(context={"hour": k % 3}, arms=list(ARMS), subject=subject)
+        await harness.reward(reply.decision_id, float(k % 2))
+
+
+class Encoding:
+    """Encoding of drafts that waits until it may go on, and notes its threads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began, self.go, self.threads = threading.Event(), threading.Event(), list[str]()
+        encode = Draft.encode
+
+        def wait(draft: Draft) -> Any:
+            self.threads.append(threading.current_thread().name)
+            self.began.set()
+            self.go.wait()
+            return encode(draft)
+
+        monkeypatch.setattr(Draft, "encode", wait)
+
+    async def has_begun(self) -> None:
+        while not self.began.is_set():
+            await asyncio.sleep(0)
+
+
+def test_expectation_27_others_are_answered_while_a_snapshot_is_taken_and_it_is_what_a_replay_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(**SPEC)
+        await learn(harness, 30)
+        encoding, advance, pieces = Encoding(monkeypatch), Draft.advance, list[int]()
+
+        def note(draft: Draft) -> bool:
+            pieces.append(harness.service.state.seq)
+            return advance(draft)
+
+        monkeypatch.setattr(Draft, "advance", note)
+        before = harness.service.state.seq
+        saving = asyncio.ensure_future(harness.service.admin.save_model("b"))
+        while not pieces:
+            await asyncio.sleep(0)
+        await learn(harness, 5)
+        await encoding.has_begun()
+        assert len(pieces) >= 6
+        assert pieces[-1] > pieces[0]  # arms were learned about between the pieces
+        await learn(harness, 5)
+        assert not saving.done()
+        encoding.go.set()
+        saved = await saving
+        assert before <= saved.version < harness.service.state.seq - 10
+        assert not {"journal_0", "MainThread"} & set(encoding.threads)
+        with closing(SQLite(harness.file, read_only=True)) as store:
+            whole = State.load(store, whole=True, upto=saved.version)
+            assert [snapshot.state for snapshot in store.snapshots()] == contents(whole)
+            assert contents(State.load(store)) == harness.contents()
+        assert await harness.service.admin.model("b", saved.version) == whole.bandit("b").agent.state()
+        assert await harness.service.admin.model("b") == harness.service.state.bandit("b").agent.state()
+        await harness.service.stop()
+        await refused_after_the_end(harness)
+
+    run(test())
+
+
+async def refused_after_the_end(harness: Harness) -> None:
+    with refused(503, "stopped"):
+        await harness.service.group_commit.save_snapshots()
+
+
+def test_a_snapshot_that_was_not_saved_leaves_nothing_out_of_the_next(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create("other", **SPEC)
+        await harness.create(**SPEC)
+        await learn(harness, 3)
+        commit = harness.service.group_commit
+        save = commit.store.save
+        commit.store.save = _fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await harness.service.admin.save_model("b")
+        commit.store.save = save  # type: ignore[method-assign]
+        await learn(harness, 1)
+        await harness.service.admin.save_model("b")
+        saved = await harness.service.read(lambda batch: {snapshot.bandit for snapshot in batch.store.snapshots()})
+        assert saved == {0, *harness.service.state.bandits}
+        await learn(harness, 1)
+        await harness.service.admin.save_model("b")
+        other = harness.service.state.bandit("other").id
+        assert len(await harness.service.read(lambda batch: batch.store.snapshots(other))) == 1  # it has not changed
+
+    play_core(test)
+
+
+def _fail(*args: Any) -> None:
+    raise StoreError("the journal cannot be used: full")
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_what_comes_about_a_subject_while_it_is_erased_is_learned_and_erased(
+    attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rewards that are learned after the snapshot, of decisions that are erased, would be lost to a replay."""
+    monkeypatch.setattr(admin, "MAX_ERASE_ATTEMPTS", attempts)
+
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(**SPEC)
+        await learn(harness, 10, "ann")
+        encoding = Encoding(monkeypatch)
+        reply = await harness.decide(context={"hour": 1}, arms=list(ARMS), subject="ann")
+        erasing = asyncio.ensure_future(harness.service.admin.erase("", "ann"))
+        await encoding.has_begun()
+        await harness.reward(reply.decision_id, 1.0)
+        encoding.go.set()
+        assert await erasing == 22
+        assert len(encoding.threads) == 2
+        assert (encoding.threads[-1] == "journal_0") == (attempts == 1)
+        with closing(SQLite(harness.file, read_only=True)) as store:
+            assert store.last_about("ann") == 0
+            assert contents(State.load(store)) == harness.contents()
+        await harness.service.stop()
+
+    run(test())
+
+
+def test_erasure_reaches_the_files_of_the_journal(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(**SPEC)
+        await learn(harness, 20, "a-person")
+        files = [path for path in tmp_path.iterdir() if path.name != "journal.db.lock"]
+        assert any(b"a-person" in path.read_bytes() for path in files)
+        await harness.service.admin.erase("", "a-person")
+        assert not [path.name for path in files if b"a-person" in path.read_bytes()]
+        await harness.service.stop()
+
+    run(test())
+
+
+def test_the_answer_to_a_change_is_the_bandit_as_it_is_then(play_core: PlayCore) -> None:
+    """It is told before the change is folded, without a copy of the bandit."""
+
+    async def test(harness: Harness) -> None:
+        ask: Callable[..., Any] = harness.service.admin.update
+        await harness.create(**SPEC)
+        await learn(harness, 10)
+        saved = await harness.service.admin.save_model("b")
+        await learn(harness, 10)
+        for changes in ({"floor": 0.1}, {"seed": 3}):
+            assert await ask("", "b", changes) == await harness.service.admin.bandit("b")
+        assert (await harness.service.admin.bandit("b")).decisions == 0
+        await ask("", "b", {"seed": 0})
+        reply = await harness.service.admin.load_model("", "b", saved.version)
+        assert reply == await harness.service.admin.bandit("b")
+        assert reply.known_arms > 0
+        await learn(harness, 10)
+        relearned = await harness.service.admin.relearn("", "b", {"policy": {"name": "ArmTS"}})
+        assert relearned == await harness.service.admin.bandit("b")
+        assert relearned.known_arms > 0
+
+    play_core(test)
