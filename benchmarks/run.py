@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rounds import against_the_floor, of_every_policy, of_every_tuner, part_by_part, with_nothing_set
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 MEASUREMENTS: Sequence[Callable[[], Section]] = (
     lambda: against_the_floor(arms=100, dim=10, count=50, blocks=400),
