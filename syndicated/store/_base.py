@@ -178,7 +178,8 @@ class Store(ABC):
     def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> int:
         """Within a batch: drop events of a bandit that are older than `before` and not after `upto`; how many.
 
-        At most `limit` of them, the first.
+        At most `limit` of them, the first. A decision stays as long as an event after `upto` is about it: a replay from
+        a snapshot of `upto` needs both.
         """
 
     @abstractmethod

@@ -186,8 +186,9 @@ class SQL(Store):
 
     def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> int:
         where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"
-        found = f"SELECT seq FROM log WHERE {where} ORDER BY seq LIMIT ?"
-        return self._run(f"DELETE FROM log WHERE seq IN ({found})", bandit, before, upto, limit)
+        needed = "EXISTS (SELECT 1 FROM log later WHERE later.ref = log.seq AND later.seq > ?)"
+        found = f"SELECT seq FROM log WHERE {where} AND NOT {needed} ORDER BY seq LIMIT ?"
+        return self._run(f"DELETE FROM log WHERE seq IN ({found})", bandit, before, upto, upto, limit)
 
     def last_about(self, subject: str) -> int:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])

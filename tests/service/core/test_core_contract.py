@@ -332,6 +332,32 @@ def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_decision_is_kept_until_a_snapshot_has_its_reward(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(retention=1000.0)
+        early, late = await harness.decide(), await harness.decide()
+        await harness.reward(early.decision_id, 1.0)
+        await harness.service.admin.save_model("b")
+        await harness.reward(late.decision_id, 0.5)
+        await harness.pass_time(4000.0)
+        with refused(404, "unknown-decision"):
+            await harness.service.decisions.decision("b", early.decision_id)
+        copy = SQLite(tmp_path / "killed.db")  # without the snapshot that a stop takes
+        copy_journal(SQLite(harness.file, read_only=True), copy)
+        killed = Service(copy)
+        killed.start()
+        assert await killed.admin.model("b") == await harness.service.admin.model("b")
+        await killed.stop()
+        await harness.service.admin.save_model("b")
+        await harness.pass_time(4000.0)
+        with refused(404, "unknown-decision"):
+            await harness.service.decisions.decision("b", late.decision_id)
+        await harness.service.stop()
+
+    run(test())
+
+
 def test_a_model_can_be_kept_after_a_kill(tmp_path: Path) -> None:
     async def test() -> None:
         harness = Harness(tmp_path / "journal.db", Clock())
