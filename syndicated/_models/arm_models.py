@@ -397,6 +397,7 @@ class ArmModels(Learner):
         What is known is carried over along the row as it was cut. In the new scale the row points elsewhere, and a
         visit would take from there what was never put there.
         """
+        self._keep()
         scales = (self.center, self.weight), (center, weight)
         cut = [np.any(np.abs(self.rows - middle) * size > MAX_SCALED, axis=-1) for middle, size in scales]
         self.sites[:, ::2][cut[0] | cut[1]] = LEFT
