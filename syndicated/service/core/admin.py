@@ -75,7 +75,7 @@ class Admin:
             _check_change(bandit, spec)
             return Relearning(bandit, spec) if becomes_named(bandit, spec) else _configure(batch, actor, bandit, spec)
 
-        return self._completed(actor, name, self._submit(run))  # it has its place in the queue
+        return self._completed(actor, name, changes, self._submit(run))  # it has its place in the queue
 
     def relearn(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
         """Change a spec and keep what was learned: a new model learns the epoch's log again before it takes over."""
@@ -86,9 +86,11 @@ class Admin:
             _check_change(bandit, spec)
             return Relearning(bandit, spec)
 
-        return self._completed(actor, name, self._submit(run))
+        return self._completed(actor, name, changes, self._submit(run))
 
-    async def _completed(self, actor: str, name: str, begun: "Awaitable[BanditReply | Relearning]") -> BanditReply:
+    async def _completed(
+        self, actor: str, name: str, changes: Mapping[str, Any], begun: "Awaitable[BanditReply | Relearning]"
+    ) -> BanditReply:
         """The answer to a change, after the log was learned again if it must be."""
         relearning = await begun
         if isinstance(relearning, BanditReply):
@@ -100,8 +102,9 @@ class Admin:
                 raise Problem(409, "conflict", "the bandit got another model while the log was learned again")
             while (rest := relearning.page(batch)) is not None:
                 relearning.learn(rest)
-            _check_change(bandit, relearning.spec)  # its arms may be others by now
-            return _configure(batch, actor, bandit, relearning.spec, relearning.agent)
+            spec = _changed(bandit, changes)  # with what else was changed meanwhile
+            _check_change(bandit, spec)  # its arms may be others by now
+            return _configure(batch, actor, bandit, spec, relearning.agent)
 
         while (page := await self._submit(relearning.page)) is not None:
             await asyncio.to_thread(relearning.learn, page)

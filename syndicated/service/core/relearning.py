@@ -34,7 +34,7 @@ class Relearning:
         self._ids = bandit.encoder if becomes_named(bandit, spec) else None
         if self._ids is None and spec.features != bandit.spec.features:
             raise InputError("features must stay as they are if what was learned is to be kept")
-        self.spec, self.epoch = spec, bandit.epoch
+        self.epoch = bandit.epoch
         self._bandit, self._after, self._learned = bandit.id, 0, 0
         self._encoder, self._agent = build_parts(spec, bandit.agent.id)
         self._named, self._range = is_named(self._encoder, self._agent), reward_range(spec, self._agent)

@@ -70,10 +70,12 @@ def test_expectation_27_others_decide_while_the_log_is_learned_again_off_the_loo
             await asyncio.sleep(0)
         reply = await harness.decide(context=[0.0, 0.0], arms=list(ALL_ARMS))
         await harness.reward(reply.decision_id, 1.0)
+        await harness.service.admin.update("", "b", {"floor": 0.1})
         assert not change.done()
         go.set()
         assert (await change).known_arms == len({arm for _, arm, _ in learned} | {reply.arm})
         assert "MainThread" not in threads
+        assert harness.service.state.bandit("b").spec.floor == 0.1  # what was changed meanwhile stays
         assert harness.service.state.bandit("b").agent.policy.model.count == len(learned) + 1  # type: ignore[attr-defined]
 
     play_core(test)
