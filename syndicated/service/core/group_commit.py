@@ -547,11 +547,9 @@ class GroupCommit:
 
     def _draft(self, batch: Batch) -> Draft | None:
         """What is to be saved now, if anything is. What changes from now on is for the next time."""
-        if self.state.seq <= self._snapshot_seq:
-            return None
         self._drafted |= self.state.changed
         self.state.changed = set()
-        return self.state.draft(sorted(self._drafted))
+        return self.state.draft(sorted(self._drafted)) if self._drafted else None
 
     def _see_others(self, batch: Batch) -> None:
         """Take note of snapshots that another process has saved since our last ones."""

@@ -86,6 +86,21 @@ def test_expectation_30_a_damaged_snapshot_falls_back_to_an_older_one_and_the_lo
         _loaded(file)
 
 
+def test_expectation_30_an_erasure_first_saves_what_a_damaged_snapshot_does_not_have(file: Path) -> None:
+    """What is rebuilt from the log would be lost with the events that are erased."""
+
+    async def erase() -> None:
+        core = Harness(file, Clock())
+        await core.service.stop()  # so that nothing is after the snapshots
+        _change(file, _damage_snapshots("seq > (SELECT min(seq) FROM snapshots)"))
+        core = Harness(file, Clock())
+        await core.service.admin.erase("", "me")
+        assert _loaded(file) == core.contents()
+        await core.service.stop()
+
+    run(erase())
+
+
 DAMAGE = {
     "a changed reward": "UPDATE log SET learn = 0.25 WHERE seq = (SELECT max(seq) FROM log)",
     "a changed body": "UPDATE log SET body = CAST(substr(body, 1, 9) || X'00' AS BLOB) WHERE seq = %d",
