@@ -40,8 +40,11 @@ class Relearning:
         self._named, self._range = is_named(self._encoder, self._agent), reward_range(spec, self._agent)
 
     def page(self, batch: Batch) -> Page | None:
-        """The next decisions that were learned from, with their rewards; None at the end of the log."""
-        found = list(islice(batch.store.after(self._after, self._bandit), PAGE_EVENTS))
+        """The next decisions that were learned from, with their rewards; None at the end of the log.
+
+        Only what is folded: before what another process has just committed, a smaller number may still come.
+        """
+        found = list(islice(batch.store.after(self._after, self._bandit, upto=batch.state.seq), PAGE_EVENTS))
         if not found:
             return None
         self._after = found[-1][0].seq

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.core.records import decode, encode
+from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.store import Event, open_store
@@ -94,6 +96,41 @@ def test_a_service_that_fails_within_a_batch_leaves_the_journal_to_others(databa
             await service.read(lambda batch: None)
         await other.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
         await asyncio.gather(service.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_a_log_that_is_learned_again_has_what_is_committed_after_a_larger_number(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, transaction = Relearning.page, ExitStack()
+
+    async def test(address: str) -> None:
+        service, one, other = Service(open_store(address)), open_store(address), open_store(address)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 2})))
+        for _ in range(2):
+            await service.decisions.decide("b", DecideRequest(arms=["a"]))
+        body = encode({"value": 1.0, "outcome": "learned"})
+        first, second = sorted(event.seq for event in await service.admin.latest("b", 2))
+        id_ = service.state.bandit("b").id
+
+        def write(self: Relearning, batch: Batch) -> Any:
+            monkeypatch.setattr(Relearning, "page", page)
+            (smaller,) = transaction.enter_context(one.entry(1))
+            with other.entry(1) as numbers:
+                other.append([Event(numbers[0], id_, "reward", batch.now, second, 1.0, None, None, body)])
+            found = self.page(batch)
+            one.append([Event(smaller, id_, "reward", batch.now, first, 1.0, None, None, body)])
+            transaction.close()
+            return found
+
+        monkeypatch.setattr(Relearning, "page", write)
+        await service.admin.relearn("", "b", {"policy": {"name": "ArmTS"}})
+        assert service.state.bandit("b").agent.policy.model.count == 2  # type: ignore[attr-defined]
+        await service.stop()
+        one.close()
+        other.close()
 
     run(test(database()))
 
