@@ -66,6 +66,11 @@ class AgentCopy:
             self._arrays |= {prefix + name: array for name, array in arrays.items()}
             self._copies += copies
 
+    @property
+    def bytes_left(self) -> int:
+        """What is still to be copied."""
+        return sum(copy.bytes_left for copy in self._copies)
+
     def advance(self) -> bool:
         """Copy a piece more; whether all is copied."""
         if self._copies:

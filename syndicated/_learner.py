@@ -42,6 +42,10 @@ class RowsCopy:
     def finished(self) -> bool:
         return self._next >= len(self._left)
 
+    @property
+    def bytes_left(self) -> int:
+        return (len(self._left) - self._next) * self._row_bytes
+
     def advance(self, size: int) -> None:
         """Copy rows of about so many bytes, at least one."""
         end = min(len(self._left), self._next + max(1, size // self._row_bytes))

@@ -367,6 +367,10 @@ class BanditDraft:
         }
         self._rows, self._agent = bandit.history.held_rows(), bandit.copy_agent()
 
+    @property
+    def bytes_left(self) -> int:
+        return self._agent.bytes_left
+
     def advance(self) -> bool:
         """Copy a piece more; whether all is copied."""
         return self._agent.advance()

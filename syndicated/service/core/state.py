@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from syndicated._learner import PIECE_BYTES
 from syndicated._statefile import pack, unpack
 from syndicated._validation import shorten
 from syndicated.errors import InputError
@@ -261,9 +262,13 @@ class Draft:
         self._left = list(bandits.values())  # those that are still to be copied
 
     def advance(self) -> bool:
-        """Copy a piece more; whether all is copied."""
-        while self._left and self._left[-1].advance():
-            self._left.pop()
+        """Copy a piece more, of several bandits if they are small; whether all is copied."""
+        copied = 0
+        while self._left and copied < PIECE_BYTES:
+            before = self._left[-1].bytes_left
+            if self._left[-1].advance():
+                self._left.pop()
+            copied += min(before, PIECE_BYTES)
         return not self._left
 
     def encode(self) -> list[Snapshot]:

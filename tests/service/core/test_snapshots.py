@@ -26,7 +26,8 @@ SPEC: dict[str, Any] = {"features": {"kind": "open", "dim": 4}}
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of an array at a time."""
-    monkeypatch.setattr("syndicated._agent_state.PIECE_BYTES", 1)
+    for module in ("_agent_state", "service.core.state"):
+        monkeypatch.setattr(f"syndicated.{module}.PIECE_BYTES", 1)
 
 
 @pytest.mark.parametrize("models", ["per-arm", "hybrid"])
@@ -123,6 +124,24 @@ def test_expectation_27_others_are_answered_while_a_snapshot_is_taken_and_it_is_
         await refused_after_the_end(harness)
 
     run(test())
+
+
+def test_a_piece_is_no_larger_where_there_are_many_small_bandits(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated._agent_state.PIECE_BYTES", 2**20)  # all of one of them at once
+
+    async def test(harness: Harness) -> None:
+        for k in range(5):
+            await harness.create(f"b{k}", **SPEC)
+            reply = await harness.decide(f"b{k}", context={"hour": 1}, arms=list(ARMS))
+            await harness.reward(reply.decision_id, 1.0, f"b{k}")
+        draft, pieces = harness.service.state.draft(harness.service.state.bandits), 1
+        while not draft.advance():
+            pieces += 1
+        assert pieces == 5
+
+    play_core(test)
 
 
 async def refused_after_the_end(harness: Harness) -> None:
