@@ -187,8 +187,8 @@ class Store(ABC):
         """The number of the last event of a subject; 0 if there is none."""
 
     @abstractmethod
-    def erase(self, subject: str) -> int:
-        """Within a batch: remove body, reward, key and subject from all events of a subject; how many."""
+    def erase(self, subject: str, upto: int = MAX_SEQ) -> int:
+        """Within a batch: remove body, reward, key and subject from all events of a subject up to one; how many."""
 
     @abstractmethod
     def scrub(self) -> None:

@@ -193,10 +193,9 @@ class SQL(Store):
     def last_about(self, subject: str) -> int:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])
 
-    def erase(self, subject: str) -> int:
-        return self._run(
-            "UPDATE log SET body = ?, learn = NULL, key = NULL, subject = NULL WHERE subject = ?", b"", subject
-        )
+    def erase(self, subject: str, upto: int = MAX_SEQ) -> int:
+        emptied = "body = ?, learn = NULL, key = NULL, subject = NULL"
+        return self._run(f"UPDATE log SET {emptied} WHERE subject = ? AND seq <= ?", b"", subject, upto)
 
     def touch(self) -> None:
         self._run("UPDATE meta SET value = value WHERE name = 'schema'")

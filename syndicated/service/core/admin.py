@@ -35,7 +35,7 @@ from syndicated.service.core.records import Key
 from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
-from syndicated.store import Event, Store, StoreError
+from syndicated.store import Event, Store, StoreConflictError, StoreError
 
 log = logging.getLogger("syndicated")
 
@@ -243,9 +243,12 @@ class Admin:
         def run(batch: Batch, saved: int | None) -> int | None:
             if saved is None:
                 self._group_commit.save_at_once(batch)
+                saved = batch.state.seq
             elif batch.store.last_about(subject) > saved:
                 return None
-            count = batch.store.erase(subject)
+            count = batch.store.erase(subject, saved)
+            if batch.store.last_about(subject):  # another process has just written more, which is in no snapshot
+                raise StoreConflictError("more has come about a subject while it was erased")
             batch.on_commit += [batch.state.forget_records, partial(_scrub, batch.store)]
             batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
             return count

@@ -158,6 +158,39 @@ def test_a_reward_that_waits_for_its_decision_until_the_window_has_passed_is_lat
     run(test(database()))
 
 
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_reward_that_another_process_writes_during_an_erasure_is_learned_and_erased(
+    attempts: int, database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.admin.MAX_ERASE_ATTEMPTS", attempts)
+    last_about = Postgres.last_about
+
+    async def test(address: str) -> None:
+        service, other = Service(open_store(address)), open_store(address)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 2})))
+        await service.decisions.decide("b", DecideRequest(arms=["a"], subject="ann"))
+        (made,) = await service.admin.latest("b", 1)
+
+        def write(self: Postgres, subject: str) -> int:
+            found, body = last_about(self, subject), encode({"value": 1.0, "outcome": "learned"})
+            monkeypatch.setattr(Postgres, "last_about", last_about)
+            with other.entry(1) as numbers:
+                other.hold([made.seq])
+                other.append([Event(numbers[0], made.bandit, "reward", made.at, made.seq, 1.0, None, "ann", body)])
+            return found
+
+        monkeypatch.setattr(Postgres, "last_about", write)
+        assert await service.admin.erase("", "ann") == 2
+        assert await service.read(lambda batch: batch.state.bandit("b").history.learned) == 1
+        assert other.last_about("ann") == 0
+        assert contents(State.load(other)) == contents(service.state)
+        await service.stop()
+        other.close()
+
+    run(test(database()))
+
+
 def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> None:
     async def test() -> None:
         address = database()
