@@ -27,7 +27,7 @@ TOLD = ("Syndicated", "OP", "Theory")  # the players that are told noise and ran
 LIMIT = 1.3  # of these: a world above it is listed
 Drawn = Mapping[str, Any]
 
-# What one world in two has besides: arguments of the world, of which a few say something of the arms.
+# What three worlds in five have besides: arguments of the world, of which a few say something of the arms.
 TROUBLES: list[Callable[[np.random.Generator, int], Drawn]] = [
     lambda rng, horizon: {"tails": int(rng.integers(2, 5))},
     lambda rng, horizon: {"spread": float(rng.uniform(1.0, 2.0))},

@@ -420,6 +420,21 @@ def visit(
     return error
 
 
+@compiled(f"void({SCALE}, {SCALE}, i8[::1], f8[:,:,::1], f8[:,::1])")
+def leave_cut_rows(
+    center: Array, weight: Array, new_center: Array, new_weight: Array, plays: Ints, rows: Array, sites: Array
+) -> None:
+    """Leave the sites of rows for good that are cut in one of these two scales."""
+    for k in range(len(plays)):
+        for place in range(min(plays[k], rows.shape[1])):
+            for j in range(rows.shape[2]):
+                x = rows[k, place, j]
+                far = max(abs(x - center[j]) * weight[j], abs(x - new_center[j]) * new_weight[j])
+                if far > MAX_SCALED:
+                    sites[k, 2 * place] = LEFT
+                    break
+
+
 @compiled("void(f8[::1], f8[::1])")
 def weigh_first_values(x: Array, weight: Array) -> None:
     """A column that had only been 0, such as that of a new category, is weighed by its first value.

@@ -21,10 +21,8 @@ from syndicated._models.arm_kernels import (
     FOLLOWING,
     JUDGED,
     LAST,
-    LEFT,
     LEVEL_ALARM,
     LIMIT,
-    MAX_SCALED,
     MOVING,
     ORIGIN,
     ROWS,
@@ -39,6 +37,7 @@ from syndicated._models.arm_kernels import (
     best_of_arms,
     learn_reward,
     learn_rows,
+    leave_cut_rows,
     level_of,
     ucb_scores_of_arms,
     unit_of,
@@ -395,12 +394,11 @@ class ArmModels(Learner):
         """Before this is the scale: rows that are cut in it, or were in the last one, keep their sites for good.
 
         What is known is carried over along the row as it was cut. In the new scale the row points elsewhere, and a
-        visit would take from there what was never put there.
+        visit would take from there what was never put there. Rows of linear models are not visited again.
         """
-        self._keep()
-        scales = (self.center, self.weight), (center, weight)
-        cut = [np.any(np.abs(self.rows - middle) * size > MAX_SCALED, axis=-1) for middle, size in scales]
-        self.sites[:, ::2][cut[0] | cut[1]] = LEFT
+        if self.logistic:
+            self._keep()
+            leave_cut_rows(self.center, self.weight, center, weight, self.plays, self.rows, self.sites)
 
     def _scales(self) -> tuple[Array, Array, int, float]:
         """The center of every feature, one over its size, how many features vary, and the variance of a scaled row.

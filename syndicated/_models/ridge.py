@@ -23,7 +23,7 @@ from syndicated.types import Array, Ints, Params
 REFRESH_ROUNDS = 1000  # observations after which inverses and factors are recomputed from G, against drift
 MIN_PENALTY_LEFT = 0.5  # the share of the penalty that forgetting may leave before they are recomputed
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are recomputed at once
-MIN_PENALTY_SHARE = 1e-9  # a dimension, of a column's part of G: a smaller penalty is rounded away if columns are alike
+MIN_PENALTY_SHARE = 1e-11  # a dimension, of a column in G: a smaller penalty is rounded away if columns are alike
 NO_INTERCEPT_PENALTY = 1e200  # of an intercept that is not there
 
 
@@ -178,9 +178,25 @@ class Ridge(Learner):
         update = learn_factors if self.factored else learn_inverses
         statistics = self.G, self.b, self.stack, self.thetas, self.tallies
         lost = update(*statistics, self._gammas, self._of_memory, x, reward)
-        if self.count % self._refresh == 0 or not lost < MAX_PRECISION_LOSS:
+        if self._is_due or not lost < MAX_PRECISION_LOSS:
             self.stack, self.thetas, self.squared = self._build(self.priors)
             self._selected.clear()
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether inverses are recomputed: at times, and where a penalty is too small, whenever the count doubled.
+
+        Else the penalty of the last time would be too small for what came since.
+        """
+        if self.count % self._refresh == 0:
+            return True
+        doubled = self.count & (self.count - 1) == 0
+        return doubled and any(np.any(self._least(prior) > prior.lam * self.weights(prior)) for prior in self.priors)
+
+    def _least(self, prior: Prior) -> Array:
+        """The least penalty of each column, which may have any unit."""
+        seen = np.diag(self.G[self._memories.index(prior.memory)])
+        return MIN_PENALTY_SHARE * self.size * seen
 
     def weights(self, prior: Prior) -> Array:
         """What the penalty of each column is multiplied by under a prior."""
@@ -199,8 +215,7 @@ class Ridge(Learner):
         of = [self._memories.index(prior.memory) for prior in priors]
         V, b = self.G[of], self.b[of]
         for row, prior in enumerate(priors):
-            least = MIN_PENALTY_SHARE * self.size * np.diag(V[row])  # of each column, for they may have any units
-            V[row] += np.diag(np.maximum(prior.lam * self.weights(prior), least))
+            V[row] += np.diag(np.maximum(prior.lam * self.weights(prior), self._least(prior)))
             if self.intercept and not prior.intercept:
                 V[row, -1, -1] = NO_INTERCEPT_PENALTY
         thetas = np.linalg.solve(V, b[:, :, None])[:, :, 0]

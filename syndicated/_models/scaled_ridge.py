@@ -286,9 +286,10 @@ class ScaledRidge(Learner):
             return {}
         new = float(self.sums[NEW_SHARE])
         unit, standard_errors = self.estimate({})[1], 1.0 - NEW_DISCOUNT * new
+        has_noise = self.sums[RSS] > 0.0 and self.G[-1, -1] > self.intercept
         said = {
             "penalty": f"penalty {self.lam:.2g} by evidence",
-            "noise": f"noise {unit / standard_errors:.2g}",
+            "noise": f"noise {unit / standard_errors:.2g}" if has_noise else "no noise until now",
             "new rows": f"{new:.0%} of rows are new, so boldness 1 is {standard_errors:.2g} standard errors",
         }
         if self.own_variance:

@@ -70,7 +70,7 @@ class ArmModelPolicy(ArmPolicy):
         said = {"link": self._link} if self.link == "auto" else {}
         if self.models == "per-arm":
             said["models"] = "a model for each arm, by rule"
-        elif self.models == "hybrid":
+        elif self.models == "hybrid" and self.model.count:
             said["models"] = f"{self.model.share:.0%} of the prior variance is common to all arms, by evidence"
         if self.model.sums[FOLLOWING]:
             said["level"] = "the level of rewards moves and is followed"

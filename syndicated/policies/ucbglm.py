@@ -96,7 +96,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
 
     @property
     def chosen(self) -> dict[str, str]:
-        if not self.model.count or len({prior.intercept for prior in self._kept.priors}) < 2:
+        if not self.model.count or not self._weighs_intercept:
             return {}
         row = self._likeliest({})
         with_it, without = (
@@ -116,6 +116,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
 
     def prepare(self, points: Sequence[Params], catalogue: Array | None = None) -> None:
         super().prepare(points, catalogue)
+        self._weighs_intercept = any(len(self._priors(point)) > 1 for point in points)
         self.X, self.y, self.weights = np.zeros((0, self.size)), np.zeros(0), np.ones(self.size)
         self.likelihoods = np.zeros(len(self._kept.priors))
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)

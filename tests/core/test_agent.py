@@ -366,6 +366,7 @@ def test_nothing_given_takes_arms_with_ids_and_says_what_it_chose() -> None:
 
 def test_a_hybrid_says_how_much_of_it_is_common() -> None:
     agent = Agent.for_arms(models="hybrid")
+    assert "models" not in agent.policy.chosen
     for t in range(40):
         decision = agent.decide({"hour": float(t % 7)}, arms=["tea", "milk"])
         agent.learn(decision, float(t % 7) / 7)
@@ -395,6 +396,13 @@ def _learned(rewards: Array, rows: Array) -> dict[str, str]:
     policy.prepare([{"boldness": 2.5}])
     policy.learn_many(rows, rewards, [{}] * len(rows))
     return policy.chosen
+
+
+def test_noise_that_no_error_has_shown_is_not_said_to_be_1() -> None:
+    rows = np.tile([[1.0], [2.0]], (10, 1))
+    for rewards in (np.ones(1), np.full(20, 5.0)):
+        assert _learned(rewards, rows[: len(rewards)])["noise"] == "no noise until now"
+    assert _learned(np.arange(20.0), rows)["noise"].startswith("noise ")
 
 
 def test_effects_of_rows_are_said_where_features_do_not_tell_what_they_pay() -> None:

@@ -7,7 +7,15 @@ import pytest
 from scipy.stats import norm
 
 from syndicated._models import arm_models
-from syndicated._models.arm_kernels import MAX_STALE, MIN_CLICK_VARIANCE, find_beaten, unit_of, visit
+from syndicated._models.arm_kernels import (
+    LEFT,
+    MAX_STALE,
+    MIN_CLICK_VARIANCE,
+    find_beaten,
+    leave_cut_rows,
+    unit_of,
+    visit,
+)
 from syndicated._models.arm_models import ARM, HOPE, ArmModels
 from syndicated.policies import ArmUCB
 from syndicated.streams import POLICY, Stream
@@ -272,6 +280,28 @@ def test_no_covariance_grows_beyond_the_prior_where_rows_are_far_out_and_scales_
         model.learn(0, x, float(rng.random() < 1 / (1 + np.exp(-x[0]))))
         prior = model._prior
         assert np.linalg.eigvalsh(model.covariances[0] / np.sqrt(np.multiply.outer(prior, prior))).max() < 1 + 1e-9
+
+
+def test_a_copy_that_is_under_way_while_rows_are_cut_in_a_new_scale_has_their_sites_of_before() -> None:
+    rng = np.random.default_rng(5)
+    model, left = ArmModels(dim=2, logistic=True, hybrid=False, variance=8.0), 0
+    for t in range(800):
+        before, (arrays, copies) = model.state(), model.begin_state()
+        model.learn(t % 2, rng.normal(size=2) * (4.0 if t > 200 else 1.0), float(rng.integers(2)))
+        for copy in copies:
+            copy.keep()
+        assert {name for name, array in before.items() if not np.array_equal(array, arrays[name])} == set()
+        left += int(np.sum(model.sites[:, ::2] == LEFT) > np.sum(before["sites"][:, ::2] == LEFT))
+    assert left > 0
+
+
+def test_rows_that_are_cut_in_one_of_two_scales_are_left_and_places_without_a_row_are_not() -> None:
+    rows, sites, plays = np.zeros((2, 4, 2)), np.full((2, 8), 0.2), np.array([3, 0])
+    rows[0, :3] = [[1.0, 1.0], [6.1, 1.0], [1.0, -1.6]]
+    scales = np.full(2, 1.0), np.ones(2), np.full(2, 1.0), np.array([0.5, 2.0])
+    leave_cut_rows(*scales, plays, rows, sites)
+    assert sites[:, ::2].tolist() == [[0.2, LEFT, LEFT, 0.2], [0.2] * 4]
+    assert sites[:, 1::2].tolist() == [[0.2] * 4] * 2
 
 
 @pytest.mark.parametrize("hybrid", [False, True])

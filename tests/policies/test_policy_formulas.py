@@ -280,7 +280,20 @@ def test_a_penalty_that_would_be_rounded_away_is_not_and_predictions_are_right(
         decision = agent.decide(np.repeat(column[:, None], dim, axis=1))
         agent.learn(decision, float(decision.x[0]) / 1e6)
     predicted = agent.policy.predict(np.full((1, dim), 1e6), {"lam": 1e-12})
-    assert predicted == pytest.approx([1.0], abs=0.02)
+    assert predicted == pytest.approx([1.0], abs=0.001)
+
+
+@pytest.mark.parametrize(("dim", "lam", "size"), [(60, 1e-3, 10.0), (10, 1e-2, 100.0)])
+def test_a_penalty_that_is_not_rounded_away_stays_as_it_was_given(dim: int, lam: float, size: float) -> None:
+    """The width along the difference of two columns that were always alike is that of the prior."""
+    policy, rng, apart = LinUCB(dim=dim, intercept=False), np.random.default_rng(0), np.zeros(dim)
+    policy.prepare([{"alpha": 1.0, "lam": lam}])
+    apart[:2] = np.array([1.0, -1.0]) / math.sqrt(2.0)
+    for x in size * rng.normal(size=(2 * REFRESH_ROUNDS, dim)):
+        x[1] = x[0]
+        policy.learn(x, float(x[2]), {})
+    assert lam * (apart @ policy.model.stack[0] @ apart) == pytest.approx(1.0, rel=1e-3)
+    assert policy.predict(x[None], {"lam": lam}) == pytest.approx([x[2]], abs=1e-3)
 
 
 @pytest.mark.parametrize("make", [LinUCB, LinTS])

@@ -153,9 +153,14 @@ def test_what_was_chosen_is_said() -> None:
         agent.learn(agent.decide([[10.0 if t % 2 else -10.0]]), 1.0)
     assert agent.policy.chosen["intercept"] == "an intercept, as rewards were likelier with it"
     assert "an intercept, as" in repr(agent)
-    fixed = UCBGLM(dim=1)
-    fixed.prepare([{"boldness": 1.0, "intercept": each} for each in (0.0, 1.0)])
-    assert fixed.chosen == {}
+
+
+@pytest.mark.parametrize("point", [{"boldness": 1.0}, {"alpha": 1.0}])
+def test_nothing_is_said_of_an_intercept_that_the_points_give(point: dict[str, float]) -> None:
+    policy = UCBGLM(dim=1)
+    policy.prepare([{**point, "intercept": each} for each in (0.0, 1.0)])
+    policy.learn(np.ones(1), 1.0, {})
+    assert policy.chosen == {}
 
 
 def test_a_state_from_before_ranges_goes_on_as_it_was_and_in_units_of_range_from_the_next_look_on() -> None:
