@@ -501,10 +501,10 @@ class GroupCommit:
 
     @property
     def _snapshot_is_due(self) -> bool:
-        """Whether a start would have much to replay: many events, or some that take long."""
+        """Whether a start would have much to replay: many events, or some that take long; or damaged snapshots."""
         count = self.state.seq - self._snapshot_seq
         long = self._replay_seconds > max(REPLAY_SECONDS, SNAPSHOT_PAUSE * self._snapshot_cost)
-        return count >= EVENTS_PER_SNAPSHOT or (count > 0 and long)
+        return count >= EVENTS_PER_SNAPSHOT or (count > 0 and long) or bool(self.state.rebuilt)
 
     async def _save_if_due(self) -> None:
         """Save snapshots, unless another process has done so since our last ones."""
@@ -568,7 +568,7 @@ class GroupCommit:
 
     def _saved(self, seq: int, replayed: float) -> None:
         """`replayed` seconds of folding are in snapshots up to this event."""
-        self._drafted = set()
+        self._drafted, self.state.rebuilt = set(), set()
         self._snapshot_seq = max(seq, self._snapshot_seq)
         self._replay_seconds = max(0.0, self._replay_seconds - replayed)
 

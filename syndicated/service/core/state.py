@@ -52,6 +52,7 @@ class State:
         self.keys: dict[str, Key] = {}
         self.by_hash: dict[str, Key] = {}
         self.changed: set[int] = set()  # bandits, and the service itself, since somebody emptied this
+        self.rebuilt: set[int] = set()  # the same, whose newest snapshot cannot be read
         self._records: OrderedDict[int, Record] = OrderedDict()
         self._record_bytes = 0
 
@@ -103,6 +104,7 @@ class State:
             raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
         self.seq, self.at, self.events = upto, at, events
         self.changed.add(of)
+        self.rebuilt.add(of)
 
     def follow(self, store: Store, upto: int, own: Mapping[int, tuple[Event, Record | None]]) -> bool:
         """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.

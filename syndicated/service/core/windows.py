@@ -55,7 +55,7 @@ class Windows:
             yield partial(self._close, ids=closing[start : start + MAX_BANDITS])
         for bandit in bandits:
             retention = bandit.spec.retention
-            if retention is None or bandit.importing:
+            if retention is None or bandit.importing or bandit.id in self._group_commit.state.rebuilt:
                 self._pruning.pop(bandit.id, None)
             else:
                 last = self._pruned.get(bandit.id, -math.inf)

@@ -101,6 +101,27 @@ def test_expectation_30_an_erasure_first_saves_what_a_damaged_snapshot_does_not_
     run(erase())
 
 
+def test_expectation_30_nothing_is_pruned_before_a_damaged_snapshot_is_replaced(file: Path) -> None:
+    """The log up to a snapshot that cannot be read is all that there is of it."""
+
+    async def prune() -> None:
+        core = Harness(file, Clock())
+        await core.service.admin.update("", "a", {"retention": 100.0})
+        await core.service.stop()
+        _change(file, _damage_snapshots("seq > (SELECT min(seq) FROM snapshots)"))
+        core = Harness(file, Clock())
+        core.service.group_commit.save_at_once = _save_nothing  # type: ignore[method-assign]
+        await core.pass_time(1000.0)
+        assert _loaded(file) == core.contents()
+        await core.snapshots_are_taken()
+        await core.pass_time(8000.0)
+        assert [event.kind for event in await core.service.admin.audit(1)] == ["prune"]
+        assert _loaded(file) == core.contents()
+        await core.service.stop()
+
+    run(prune())
+
+
 DAMAGE = {
     "a changed reward": "UPDATE log SET learn = 0.25 WHERE seq = (SELECT max(seq) FROM log)",
     "a changed body": "UPDATE log SET body = CAST(substr(body, 1, 9) || X'00' AS BLOB) WHERE seq = %d",
