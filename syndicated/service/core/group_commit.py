@@ -57,6 +57,7 @@ KEPT_SNAPSHOTS = 20  # of each bandit
 EVENTS_PER_SNAPSHOT = 20_000
 REPLAY_SECONDS = 5.0  # of folding that a start may have to repeat before a snapshot is taken, if they are sooner over
 SNAPSHOT_PAUSE = 10  # times the duration of the last snapshot, which are folded before the next one
+SAVE_AGAIN_SECONDS = 60  # after snapshots that could not be taken
 UNKNOWN_COMMIT = (
     "the journal was lost while it committed: it is not known whether this was carried out; "
     "with an event_id a repeated request is safe"
@@ -88,6 +89,7 @@ class GroupCommit:
             self.state = State.load(store, upto=upto)
         self._replay_seconds = time.perf_counter() - begin  # of folding since the last snapshot
         self._snapshot_cost = 0.0  # seconds that the last one has taken
+        self._save_after = -math.inf
         if clock is time.time and not store.shared:
             self.clock = _steady_clock(max(clock(), self.state.at))
         # What this process draws must not be what another one draws. Alone it draws as the library would.
@@ -484,7 +486,8 @@ class GroupCommit:
     # what the clock asks for
 
     async def _run_scheduled(self, scheduled: Scheduled) -> None:
-        if self._snapshot_is_due and not self.store_error and not self.saving.locked():
+        may_save = not self.store_error and not self.saving.locked() and self.clock() >= self._save_after
+        if may_save and self._snapshot_is_due:
             self._saver = asyncio.create_task(self._save_if_due())
             await asyncio.sleep(0)  # let it begin
         now = self.clock()
@@ -508,11 +511,16 @@ class GroupCommit:
 
     async def _save_if_due(self) -> None:
         """Save snapshots, unless another process has done so since our last ones."""
-        with suppress(Problem):  # the journal is away, or this is the end: both are told elsewhere
+        try:
             async with self.saving:
                 await self.go_on(self._see_others)
                 if self._snapshot_is_due:
                     await self._save(self._write_if_due)
+        except Problem:
+            pass  # the journal is away, or this is the end: both are told elsewhere
+        except Exception:  # for want of memory, say: the service goes on, and its log has all of it
+            self._save_after = self.clock() + SAVE_AGAIN_SECONDS
+            log.exception("no snapshot could be taken; the next attempt is in %d s", SAVE_AGAIN_SECONDS)
 
     async def save_snapshots(self) -> int:
         """Save snapshots of what has changed since the last ones; the event up to which everything is in them."""

@@ -242,3 +242,32 @@ def test_the_answer_to_a_change_is_the_bandit_as_it_is_then(play_core: PlayCore)
         assert relearned.known_arms > 0
 
     play_core(test)
+
+
+def test_a_snapshot_that_fails_is_told_and_tried_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.group_commit.EVENTS_PER_SNAPSHOT", 2)
+    encode = Draft.encode
+
+    def fail(self: Draft) -> Any:
+        raise MemoryError
+
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create()
+        monkeypatch.setattr(Draft, "encode", fail)
+        for _ in range(6):
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+            await harness.snapshots_are_taken()
+        told = [record for record in caplog.records if record.message.startswith("no snapshot could be taken")]
+        assert len(told) == 1
+        assert harness.ready()
+        monkeypatch.setattr(Draft, "encode", encode)
+        await harness.pass_time(60.0)
+        await harness.snapshots_are_taken()
+        with closing(SQLite(harness.file, read_only=True)) as store:
+            assert store.snapshot_sizes(harness.service.state.bandit("b").id)[0][0] == harness.service.state.seq
+        await harness.service.stop()
+
+    run(test())
