@@ -96,6 +96,13 @@ def check_flag(what: str, value: object) -> bool:
     return value
 
 
+def check_parts(owner: str, without: Sequence[str], parts: Sequence[str]) -> None:
+    """Refuse to leave out what is no part of the owner."""
+    if isinstance(without, str) or not set(without) <= set(parts):
+        must = f"must be a list of some of {', '.join(parts)}" if parts else "must be empty"
+        raise InputError(f"without {must} for {owner}; got {shorten(without)}")
+
+
 def shorten(value: object) -> str:
     """A value as text that fits into a one-line message."""
     text = " ".join(repr(value).split())

@@ -5,7 +5,7 @@ an arm that was never played starts from what all arms have in common. `_arm_ker
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -44,6 +44,7 @@ from syndicated._models.arm_kernels import (
 )
 from syndicated._models.logistic import sigmoid
 from syndicated._models.scaled_kernels import ALARM, MAX_GAIN, MAX_OUTLIERS, MIN_SIZES, USUAL_SIZES, largest_usual
+from syndicated._models.scaled_ridge import OUTLIERS, RESTARTS, TRIALS
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Array, Ints
 
@@ -81,7 +82,8 @@ class ArmModels(Learner):
     use. `sums` are over rewards: the first one, the sum of what is above it; the sum of squared errors in standard
     units, and their count; the number of rows; and 1 if rewards are taken around their mean. `falls` has the mean of
     each arm's last errors and the suspicion that it pays less, `last` the count of rewards at its last one, and `trial`
-    the arm that is tried again, the hope for it and how often it was played since.
+    the arm that is tried again, the hope for it and how often it was played since. `without` names parts that are left
+    out: `OUTLIERS`, `RESTARTS`, `TRIALS`.
     """
 
     by_rows: ClassVar[tuple[str, ...]] = LARGE
@@ -90,6 +92,7 @@ class ArmModels(Learner):
     hybrid: bool
     variance: float
     intercept: bool = True
+    without: Collection[str] = ()
     own: Array = field(init=False)
     covariances: Array = field(init=False)
     plays: Ints = field(init=False)
@@ -156,6 +159,15 @@ class ArmModels(Learner):
         return int(self.sums[ROWS])
 
     @property
+    def _tries(self) -> bool:
+        """Whether arms that went unplayed are tried again."""
+        return self.count >= MIN_TRIED and TRIALS not in self.without
+
+    @property
+    def _may_restart(self) -> bool:
+        return self.count > EARLY_ROWS and RESTARTS not in self.without
+
+    @property
     def excess(self) -> float:
         """By how much the last reward was farther from its prediction than is usual."""
         return float(self.sums[EXCESS])
@@ -194,7 +206,7 @@ class ArmModels(Learner):
         In a `trial` that is the one that went unplayed for longest; an arm that gives hope is tried on. While decisions
         wait for their rewards, it is tried about once in the time that rewards take.
         """
-        if self.varying or not (trial or self.trial.item(ARM)) or self.count < MIN_TRIED:
+        if self.varying or not (trial or self.trial.item(ARM)) or not self._tries:
             return -1
         if self.trial[ARM] > 0.0 and round_ % (1 + max(0, round_ - self.count)) == 0:
             hopeful = np.flatnonzero(arms.numbers == int(self.trial[ARM]) - 1)
@@ -225,7 +237,7 @@ class ArmModels(Learner):
             self._keep(number)
         if number >= len(self.plays) or len(x) > len(self.center):
             self._make_room(number, len(x))
-        if not self.varying and self.count >= MIN_TRIED and self.plays[number]:
+        if not self.varying and self._tries and self.plays[number]:
             self._judge_trial(number, x, reward)
         scale = self.columns, self.center, self.weight
         count = learn_reward(number, x, reward, self.logistic, *scale, *self._model, *self._ring)
@@ -236,7 +248,7 @@ class ArmModels(Learner):
         if count >= self.refresh_at:
             self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()
-        elif count > EARLY_ROWS and max(self.sums[LEVEL_ALARM], self.falls[number, SUSPICION]) > ALARM:
+        elif self._may_restart and max(self.sums[LEVEL_ALARM], self.falls[number, SUSPICION]) > ALARM:
             self._check_arm(number)
             self._check_level()
         if self.trial.item(HOPE) > RISE_ALARM:
@@ -388,7 +400,8 @@ class ArmModels(Learner):
             known = self._information()
             self.share = max(COMMON_SHARES, key=lambda share: self._log_evidence(known, share))
             self._rebuild(known)
-        self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
+        if OUTLIERS not in self.without:
+            self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
 
     def _leave_cut_rows(self, center: Array, weight: Array) -> None:
         """Before this is the scale: rows that are cut in it, or were in the last one, keep their sites for good.
@@ -454,7 +467,8 @@ class ArmModels(Learner):
         known = rewards[: self.count]
         n, center = len(known), np.median(known)
         sizes = np.sort(np.abs(known - center))
-        if not self.logistic and n >= MIN_EARLY and 2 * np.sum(np.diff(known) == 0) < n:
+        cut = OUTLIERS not in self.without and not self.logistic
+        if cut and n >= MIN_EARLY and 2 * np.sum(np.diff(known) == 0) < n:
             limit = max(
                 USUAL_SIZES * (1 + MIN_SIZES / n) * sizes[n // 2], sizes[n - 1 - min(MAX_OUTLIERS, n // MIN_EARLY)]
             )

@@ -121,15 +121,15 @@ def parts(flat: Array, dim: int, size: int) -> Model:
     )
 
 
-@compiled("f8(f8, f8[::1], b1)")
-def unit_of_boldness(N: float, sums: Array, intercept: bool) -> float:
-    """What a boldness of 1 stands for: the noise that N errors show, less as far as rows are new; 1 if there is none.
+@compiled("f8(f8, f8[::1], b1, f8)")
+def unit_of_boldness(N: float, sums: Array, intercept: bool, discount: float) -> float:
+    """What a boldness of 1 stands for: the noise that N errors show, 1 if there is none; less as far as rows are new.
 
     Few errors may all be small by chance, and an arm given up for that is not tried again: they count as more.
     """
     freedom, few = N - intercept, 1.0 + FEW_ERRORS / max(N, 1.0)
     noise = math.sqrt(few * sums[RSS] / freedom) if sums[RSS] > 0.0 and freedom > 0.0 else 1.0
-    return float(noise * (1.0 - NEW_DISCOUNT * sums[NEW_SHARE]))
+    return float(noise * (1.0 - discount * sums[NEW_SHARE]))
 
 
 @compiled("b1(f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -373,12 +373,12 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
     return np.inf if alarm else lost
 
 
-@compiled("Tuple((i8, f8))(f8[:,::1], f8[::1], i8, f8)")
-def decide_round(X: Array, flat: Array, size: int, boldness: float) -> tuple[int, float]:
+@compiled("Tuple((i8, f8))(f8[:,::1], f8[::1], i8, f8, f8)")
+def decide_round(X: Array, flat: Array, size: int, boldness: float, discount: float) -> tuple[int, float]:
     """`ucb_best` of one boldness, or `TIED`, and the `unit_of_boldness`."""
     dim = X.shape[1]
     G, _, sums, _, _, stack, theta, _, centre, unit, _, _, known, slots = parts(flat, dim, size)
-    noise = unit_of_boldness(G[-1, -1], sums, size > dim)
+    noise = unit_of_boldness(G[-1, -1], sums, size > dim, discount)
     out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
     scoring = centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known, slots
     if ucb_best(out, X, scoring, given, noise):
@@ -406,7 +406,7 @@ def observe_many(
 
 
 @compiled(
-    f"UniTuple(f8, 3)(i8[::1], {MODEL}, {SCORING}, f8[:,:,::1], i8[::1], f8[::1], f8[::1], i8, f8, i8, i8, f8, b1)"
+    f"UniTuple(f8, 3)(i8[::1], {MODEL}, {SCORING}, f8[:,:,::1], i8[::1], f8[::1], f8[::1], i8, f8, i8, i8, f8, b1, f8)"
 )
 def replay_rounds(
     out: Ints,
@@ -422,6 +422,7 @@ def replay_rounds(
     due: int,
     max_loss: float,
     intercept: bool,
+    discount: float,
 ) -> tuple[float, float, float]:
     """`ucb_best` of one table after the other, and `observe` where it is the arm that was played.
 
@@ -432,7 +433,7 @@ def replay_rounds(
     for t in range(len(tables)):
         if (round_ + t) % CHECK_ROUNDS == 0 and doubts_level(sums, G[-1, -1]):
             return t, learned, 0.0
-        noise = unit_of_boldness(G[-1, -1], sums, intercept)
+        noise = unit_of_boldness(G[-1, -1], sums, intercept, discount)
         tied = ucb_best(out[t : t + 1], tables[t], scoring, boldness, noise)
         if tied or out[t] < 0:
             return t, learned, 0.0

@@ -103,7 +103,8 @@ from syndicated._models.scaled_kernels import (
 from syndicated.errors import InputError
 from syndicated.types import Array, Ints, Params
 
-EFFECTS, OUTLIERS, RESTARTS, TRIALS = "effects", "outliers", "restarts", "trials"  # parts that can be left out
+# Parts that can be left out
+DISCOUNT, EFFECTS, OUTLIERS, RESTARTS, TRIALS = "discount", "effects", "outliers", "restarts", "trials"
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
 NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others need not be tried for that
@@ -167,7 +168,7 @@ class ScaledRidge(Learner):
     the mean of their rewards, when the last was, their fingerprints, the first two from before the model started again,
     and features.
 
-    `without` names parts that are left out: `EFFECTS`, `OUTLIERS`, `RESTARTS`, `TRIALS`.
+    `without` names parts that are left out: `DISCOUNT`, `EFFECTS`, `OUTLIERS`, `RESTARTS`, `TRIALS`.
     """
 
     dim: int
@@ -195,6 +196,7 @@ class ScaledRidge(Learner):
 
     def __post_init__(self) -> None:
         self.size = self.dim + self.intercept
+        self._discount = 0.0 if DISCOUNT in self.without else NEW_DISCOUNT
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
         self.sums, self.trace = np.zeros(SUMS), np.zeros(self.dim)
@@ -253,7 +255,7 @@ class ScaledRidge(Learner):
     def estimate(self, given: Params) -> tuple[Prior, float]:
         """The prior that is estimated now, and what a boldness of 1 stands for."""
         if self._estimated is None:
-            self._estimated = self._prior, unit_of_boldness(self.G[-1, -1], self.sums, self.intercept)
+            self._estimated = self._prior, unit_of_boldness(self.G[-1, -1], self.sums, self.intercept, self._discount)
         return self._estimated
 
     def begin(self, G: Array, b: Array, total: float) -> None:
@@ -285,7 +287,7 @@ class ScaledRidge(Learner):
         if self._empty:
             return {}
         new = float(self.sums[NEW_SHARE])
-        unit, standard_errors = self.estimate({})[1], 1.0 - NEW_DISCOUNT * new
+        unit, standard_errors = self.estimate({})[1], 1.0 - self._discount * new
         has_noise = self.sums[RSS] > 0.0 and self.G[-1, -1] > self.intercept
         said = {
             "penalty": f"penalty {self.lam:.2g} by evidence",
@@ -390,7 +392,7 @@ class ScaledRidge(Learner):
     def best(self, X: Array, boldness: Array) -> list[int] | None:
         """The arm with the largest optimistic score for every boldness, -1 if scores are not finite; None if equal."""
         if len(boldness) == 1:
-            arm, noise = decide_round(X, self._flat, self.size, boldness.item())
+            arm, noise = decide_round(X, self._flat, self.size, boldness.item(), self._discount)
             self._estimated = self._prior, noise
             return None if arm == TIED else [arm]
         played = np.empty(len(boldness), dtype=np.int64)
@@ -452,7 +454,8 @@ class ScaledRidge(Learner):
         if self._empty:
             return 0
         given = self._arrays, self._scoring, tables, places, rewards, boldness, round_, self.origin
-        found = replay_rounds(played, *given, self.count, self.due, MAX_PRECISION_LOSS, self.intercept)
+        limits = self.count, self.due, MAX_PRECISION_LOSS
+        found = replay_rounds(played, *given, *limits, self.intercept, self._discount)
         done, learned, lost = found
         if learned:
             self.count, self._estimated = self.count + int(learned), None

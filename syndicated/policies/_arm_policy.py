@@ -10,7 +10,8 @@ import numpy.typing as npt
 from syndicated._models.arm_kernels import FOLLOWING, ROWS, SUMS
 from syndicated._models.arm_models import ArmModels
 from syndicated._models.logistic import sigmoid
-from syndicated._validation import check_number
+from syndicated._models.scaled_ridge import OUTLIERS, RESTARTS, TRIALS
+from syndicated._validation import check_number, check_parts
 from syndicated.errors import InputError
 from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
@@ -34,12 +35,15 @@ class ArmModelPolicy(ArmPolicy):
     to 1 such as clicks, linear for any, or auto: logistic as long as every reward has been 0 or 1. For logistic models
     boldness counts 0.35 standard deviations of the logit. Features may have any units: the models scale them by what
     they see. `variance` is that of the logit of a typical row before anything is known, or of the linear reward in
-    units of the noise's; by default 8 and 2.
+    units of the noise's; by default 8 and 2. `without` names `parts` that are left out: the cut of outliers, restarts
+    of the models or of an arm's where the world has changed, trials of arms that went unplayed.
     """
 
     link: str = "auto"
     models: str = "per-arm"
     variance: float | None = None
+    without: Sequence[str] = field(default=(), repr=False)
+    parts: ClassVar[tuple[str, ...]] = (OUTLIERS, RESTARTS, TRIALS)
     hyper: ClassVar[dict[str, tuple[float, float]]] = {"boldness": (0.0, 1e12)}
     exploring: ClassVar[tuple[str, ...]] = ("boldness",)
     scale_free: ClassVar[bool] = True
@@ -54,9 +58,10 @@ class ArmModelPolicy(ArmPolicy):
                 raise InputError(f"{name} must be one of {', '.join(values)}; got {value!r}")
         if self.variance is not None:
             check_number("variance", self.variance, low=1e-12, high=1e12)
-        hybrid = self.models == "hybrid"
-        self.logistic = ArmModels(self.dim, True, hybrid, self.variance or LOGISTIC_VARIANCE, self.intercept)
-        self.linear = ArmModels(self.dim, False, hybrid, self.variance or LINEAR_VARIANCE, self.intercept)
+        check_parts(type(self).__name__, self.without, self.parts)
+        hybrid, other = self.models == "hybrid", (self.intercept, tuple(self.without))
+        self.logistic = ArmModels(self.dim, True, hybrid, self.variance or LOGISTIC_VARIANCE, *other)
+        self.linear = ArmModels(self.dim, False, hybrid, self.variance or LINEAR_VARIANCE, *other)
         self._last: tuple[Sequence[Params], bool, Array] = (), False, np.empty(0)
         self.prepare([])
 

@@ -21,8 +21,8 @@ from syndicated._models.kernels import (
 )
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated._models.scaled_kernels import CHECK_ROUNDS
-from syndicated._models.scaled_ridge import EFFECTS, OUTLIERS, RESTARTS, Effects, ScaledRidge
-from syndicated._validation import MAX_MAGNITUDE, check_number, shorten
+from syndicated._models.scaled_ridge import DISCOUNT, EFFECTS, OUTLIERS, RESTARTS, Effects, ScaledRidge
+from syndicated._validation import MAX_MAGNITUDE, check_number, check_parts
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
 from syndicated.space import Space
@@ -53,17 +53,17 @@ class RidgePolicy(Policy):
     data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
     and the level of rewards matter. As far as its rows are new, s is less: they explore by themselves. Rows that come
     back have effects of their own, if features do not tell all of what they pay. `without` names `parts` of this model
-    that are left out: effects of rows, the cut of outliers, restarts where the world has changed, trials of rows that
-    were never played. Where points also say something of
-    lam, intercept or memory, these are in the features' units, and what is left open is chosen among a few values: the
-    prior under which the rewards seen lately were most likely, each predicted from those before it.
+    that are left out: the discount of s where rows are new, effects of rows, the cut of outliers, restarts where the
+    world has changed, trials of rows that were never played. Where points also say something of lam, intercept or
+    memory, these are in the features' units, and what is left open is chosen among a few values: the prior under which
+    the rewards seen lately were most likely, each predicted from those before it.
     """
 
     delta: float = 0.1
     S: float = 1.0
     L: float = 1.0
     without: Sequence[str] = field(default=(), repr=False)
-    parts: ClassVar[tuple[str, ...]] = (EFFECTS, OUTLIERS, RESTARTS)
+    parts: ClassVar[tuple[str, ...]] = (DISCOUNT, EFFECTS, OUTLIERS, RESTARTS)
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
         "alpha": (0.0, 1e12),
         "lam": (1e-12, 1e12),
@@ -82,9 +82,7 @@ class RidgePolicy(Policy):
         check_number("delta", self.delta, low=1e-300, high=1.0)
         check_number("S", self.S, low=0.0, high=MAX_MAGNITUDE)
         check_number("L", self.L, low=0.0, high=MAX_MAGNITUDE)
-        if isinstance(self.without, str) or not set(self.without) <= set(self.parts):
-            must = f"must be a list of some of {', '.join(self.parts)}" if self.parts else "must be empty"
-            raise InputError(f"without {must} for {type(self).__name__}; got {shorten(self.without)}")
+        check_parts(type(self).__name__, self.without, self.parts)
         self._last: tuple[Sequence[Params], Solutions, Array] | None = None
         self._natural: tuple[Sequence[Params], Array | None] = (), None
         self.prepare([])

@@ -23,21 +23,26 @@ models; the logistic models are ours.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from syndicated._models.scaled_ridge import OUTLIERS, RESTARTS, TRIALS
 from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Params
 
 NO_TIES: Array = np.empty(0)
+NEGLECT, SPREAD = "neglect", "spread"  # parts that can be left out
 OPEN_SPREAD = 1.0  # of a bonus, in units of itself, if nearly all decisions wait for their rewards
 
 
 class ArmUCB(ArmModelPolicy):
     """Optimism: an arm is worth its mean and `boldness` times what is not known of it.
+
+    Of its `parts`, neglect is what looks again at arms that had less than their share of the plays, and spread the
+    draws of bonuses while decisions wait for their rewards.
 
     >>> import numpy as np
     >>> policy = ArmUCB(dim=1)
@@ -47,13 +52,16 @@ class ArmUCB(ArmModelPolicy):
     [0.57, 0.5]
     """
 
+    parts: ClassVar[tuple[str, ...]] = (NEGLECT, OUTLIERS, RESTARTS, SPREAD, TRIALS)
+
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
         rows = self._rows(arms)
         named = isinstance(arms, ArmRows)
         boldness, guarded = self._boldness(points), named and self.models != "shared"
-        scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, guarded)
+        looks_again = guarded and NEGLECT not in self.without
+        scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, looks_again)
         if named and unknown > 1:
-            scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), guarded)
+            scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), looks_again)
         if not guarded or unknown == len(rows):
             return scores
         wide, tried = self._wide(rng.round), self._tried(rows, rng)
@@ -68,13 +76,13 @@ class ArmUCB(ArmModelPolicy):
         guarded = self.models != "shared"
         if not isinstance(arms, ArmRows) or (guarded and self._tried(arms, rng) >= 0):
             return super().best(arms, points, t, rng)
-        wide = self._wide(rng.round) if guarded else 0.0
-        return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, guarded, wide)
+        wide, looks_again = self._wide(rng.round) if guarded else 0.0, guarded and NEGLECT not in self.without
+        return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, looks_again, wide)
 
     def _tried(self, rows: ArmRows, rng: Stream) -> int:
         return self.model.tried(rows, rng.round, trial=rng.round in TRIAL_ROUNDS)
 
     def _wide(self, round_: int) -> float:
         """What is drawn of a bonus, in units of itself: the more, the more of all decisions wait for their rewards."""
-        count = self.model.count
+        count = round_ if SPREAD in self.without else self.model.count
         return OPEN_SPREAD * (round_ - count) / round_ if round_ > count else 0.0

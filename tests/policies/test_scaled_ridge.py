@@ -710,6 +710,18 @@ def _without(part: str, X: Array, rewards: Array) -> tuple[ScaledRidge, ScaledRi
     return models[0], models[1]  # type: ignore[return-value]
 
 
+def test_the_discount_of_new_rows_can_be_left_out() -> None:
+    X, rewards = data(300)
+    without, whole = _without("discount", X, rewards)
+    share = whole.sums[NEW_SHARE]
+    assert share > 0.9
+    assert without.sums[NEW_SHARE] == share
+    assert whole.estimate(POINT)[1] == pytest.approx((1 - 0.8 * share) * without.estimate(POINT)[1])
+    assert without.best(X, np.ones(1)) is not None
+    assert without.estimate(POINT)[1] == pytest.approx(whole.estimate(POINT)[1] / (1 - 0.8 * share))
+    assert "boldness 1 is 1 standard errors" in without.chosen["new rows"]
+
+
 def test_effects_of_rows_can_be_left_out() -> None:
     played, rows, rewards = _effects_data(80, 12, 0.5)
     without, whole = _without("effects", rows[played], rewards)
@@ -741,13 +753,21 @@ def test_trials_can_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("make", "without", "said"),
     [
-        (LinUCB, ["speed"], "without must be a list of some of effects, outliers, restarts, trials for LinUCB; got"),
+        (
+            LinUCB,
+            ["speed"],
+            "without must be a list of some of discount, effects, outliers, restarts, trials for LinUCB; got",
+        ),
         (
             LinTS,
             "trials",
-            "without must be a list of some of effects, outliers, restarts, trials for LinTS; got",
+            "without must be a list of some of discount, effects, outliers, restarts, trials for LinTS; got",
         ),
-        (EpsilonGreedy, ["trials"], "without must be a list of some of effects, outliers, restarts for EpsilonGreedy"),
+        (
+            EpsilonGreedy,
+            ["trials"],
+            "without must be a list of some of discount, effects, outliers, restarts for EpsilonGreedy",
+        ),
         (UCBGLM, ["effects"], "without must be empty for UCBGLM; got"),
     ],
 )
