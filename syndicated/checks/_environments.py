@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
+from syndicated._validation import shorten
 from syndicated.arm_sets import ArmSet
 from syndicated.checks._common import (
     SIGMAS,
@@ -13,7 +15,7 @@ from syndicated.checks._common import (
     parameters_round_trip,
 )
 from syndicated.environments import Environment, Round
-from syndicated.types import Array
+from syndicated.types import Array, NamedArms
 
 MakeEnvironment = Callable[[], Environment]
 
@@ -24,8 +26,13 @@ def _contents(rounds: Iterable[Round]) -> list[bytes]:
 
 def _arrays(seen: Round) -> tuple[Array, ...]:
     """What a round is: its arms, of an arm set those at its ends, their means and rewards."""
-    arms = seen.arms.best(np.eye(seen.arms.dim)) if isinstance(seen.arms, ArmSet) else seen.arms
+    arms = seen.arms.best(np.eye(seen.arms.dim)) if isinstance(seen.arms, ArmSet) else _table(seen)
     return arms, seen.means, seen.rewards
+
+
+def _table(seen: Round) -> Any:
+    """The features or the numbers of its arms, or an arm set."""
+    return seen.arms.x if isinstance(seen.arms, NamedArms) else seen.arms
 
 
 def rounds_have_the_stated_shape(make: MakeEnvironment) -> None:
@@ -37,10 +44,12 @@ def rounds_have_the_stated_shape(make: MakeEnvironment) -> None:
             holds(world.arms == 0, f"a world of arm sets has 0 arms; got {world.arms}")
             holds(seen.arms.dim == world.dim, f"the arm set has dimension {seen.arms.dim}")
         elif catalogue is None:
-            holds(seen.arms.shape == (world.arms, world.dim), f"features have shape {seen.arms.shape}")
+            holds(_table(seen).shape == (world.arms, world.dim), f"features have shape {_table(seen).shape}")
+            ids = seen.arms.ids if isinstance(seen.arms, NamedArms) else range(world.arms)
+            holds(len(set(ids)) == world.arms, f"{world.arms} arms need as many different ids; got {shorten(ids)}")
         else:
-            holds(seen.arms.shape == (world.arms,), f"numbers of arms have shape {seen.arms.shape}")
-            holds(set(seen.arms.tolist()) <= set(range(len(catalogue))), "an arm is not in the catalogue")
+            holds(_table(seen).shape == (world.arms,), f"numbers of arms have shape {_table(seen).shape}")
+            holds(set(_table(seen).tolist()) <= set(range(len(catalogue))), "an arm is not in the catalogue")
         entries = (world.arms or 1,)
         holds(seen.means.shape == seen.rewards.shape == entries, "means and rewards need one entry an arm")
         holds(all(np.isfinite(array).all() for array in _arrays(seen)), "not all numbers are finite")
@@ -65,7 +74,7 @@ def players_cannot_change_the_rounds(make: MakeEnvironment) -> None:
     before = _contents(world.rounds(1, 20))
     for seen, other, content in zip(world.rounds(1, 20), world.rounds(1, 20), before, strict=True):
         holds(_contents([seen, other]) == [content, content], "two players of one world meet different rounds")
-        for array in (seen.arms, seen.means, seen.rewards):
+        for array in (_table(seen), seen.means, seen.rewards):
             if isinstance(array, np.ndarray):  # an arm set cannot be changed
                 array[:] = 0
     holds(_contents(world.rounds(1, 20)) == before, "what one player writes into a round, the next one meets")

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from syndicated._validation import check_count, check_number
 from syndicated.cli.options import DEFAULT_URL, URL
 from syndicated.environments import ENVIRONMENTS
@@ -20,7 +18,7 @@ from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.spec import build
 from syndicated.tuners import TUNERS
-from syndicated.types import Array
+from syndicated.types import Array, NamedArms
 
 if TYPE_CHECKING:
     from syndicated.client import AsyncClient
@@ -153,6 +151,15 @@ async def _ensure_bandit(client: "AsyncClient", name: str, wanted: dict[str, Any
             raise InputError(f"the bandit {name} must have {part} {value}; it has {found[part]}")
 
 
+def _named(arms: Any, catalogue: Array | None) -> tuple[list[str], Array]:
+    """The ids of arms, which are their places or numbers where they have none, and their features."""
+    if isinstance(arms, NamedArms):
+        return [str(id_) for id_ in arms.ids], arms.x
+    if catalogue is None:
+        return [str(place) for place in range(len(arms))], arms
+    return [str(number) for number in arms.tolist()], catalogue[arms]
+
+
 async def _play(
     client: "AsyncClient",
     name: str,
@@ -166,8 +173,7 @@ async def _play(
 
     async def play_rounds() -> None:
         for round_ in play:
-            ids = [str(arm) for arm in (range(len(round_.arms)) if catalogue is None else round_.arms.tolist())]
-            table = np.asarray(round_.arms) if catalogue is None else catalogue[round_.arms]
+            ids, table = _named(round_.arms, catalogue)
             answer = await client.decide(name, table, ids=ids)
             if answer.decision_id is None:
                 raise SyndicatedError(f"the service stopped answering after {tally.rounds} rounds")

@@ -8,7 +8,7 @@ from syndicated.types import Arms, Array, Decision, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """One round: K arms, by features or by number, their mean rewards, and what each would pay this time.
+    """One round: K arms, by features, number or id, their mean rewards, and what each would pay this time.
 
     Where the arms are an arm set, means and rewards have one entry, for its best arm.
     """

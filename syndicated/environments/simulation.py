@@ -18,7 +18,7 @@ from syndicated._validation import check_count, check_number, check_range
 from syndicated.environments.base import Environment, Round
 from syndicated.errors import InputError
 from syndicated.streams import ARMS, CHANGE, NOISE, OUTLIERS, SPREAD, THETA, TURNOVER, VALUE, Stream
-from syndicated.types import Array
+from syndicated.types import Arms, Array
 
 SEASON_ROUNDS = 2500  # of one period of a season
 TREND_ROUNDS = 10_000  # in which a trend rises once by its height
@@ -135,9 +135,9 @@ class Linear(Simulation):
                 theta = self.theta(seed, changes)
             if self.drift:
                 theta = self._moving(seed, t, changes)
-            values = self._bent(X @ theta)
+            values = self._bent(self._values(X, theta))
             means = self.low + width * self._moved((values + 1) / 2 if self.shift else values, t)
-            yield Round(X if self.unit == 1.0 else self.unit * X, means, self._rewards(X, means, width, seed, t))
+            yield Round(self._shown(X), means, self._rewards(X, means, width, seed, t))
 
     def theta(self, seed: int, k: int = 0) -> Array:
         theta = super().theta(seed, k)
@@ -145,6 +145,15 @@ class Linear(Simulation):
 
     def features(self, seed: int, t: int, bound: float) -> Array:
         return np.eye(self.dim)[np.arange(self.arms) % self.dim] if self.one_hot else super().features(seed, t, bound)
+
+    def _shown(self, X: Array) -> Arms:
+        """The arms as a player meets them."""
+        return X if self.unit == 1.0 else self.unit * X
+
+    def _values(self, X: Array, theta: Array) -> Array:
+        """What each arm pays, before all else."""
+        values: Array = X @ theta
+        return values
 
     def changes(self, seed: int, t: int) -> bool:
         """Whether theta* is another from round t on."""

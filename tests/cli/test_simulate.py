@@ -60,6 +60,11 @@ def test_late_rewards_and_several_rounds_at_once(server: Service) -> None:
     assert _counts(server, "busy") == (30, 30)
 
 
+def test_arms_with_ids(server: Service) -> None:
+    assert _simulate(server, "--environment Contexts --policy ArmUCB --rounds 10") == 0
+    assert _counts(server, "simulated-contexts") == (10, 10)
+
+
 def test_clicks(server: Service) -> None:
     assert _simulate(server, "--environment Logistic --policy UCBGLM --rounds 10") == 0
     assert _counts(server, "simulated-logistic") == (10, 10)
