@@ -15,7 +15,7 @@ paper: .venv/installed
 
 scoreboard: .venv/installed
 	$(BIN)/syndicated scoreboard --out results/scoreboard
-	cp results/scoreboard/scoreboard.md results/scoreboard/scoreboard.svg docs/
+	cp results/scoreboard/scoreboard.md results/scoreboard/scoreboard.svg results/scoreboard/scoreboard-trade-off.svg docs/
 
 bakeoff: .venv/installed
 	$(BIN)/syndicated bakeoff --out results/bakeoff

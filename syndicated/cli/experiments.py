@@ -145,4 +145,7 @@ def _scoreboard(options: argparse.Namespace) -> None:
     if tuned:
         scoreboard.print_board(console(), tuned)
         save_and_print(options, "scoreboard", scoreboard.draw_board(tuned))
+    ways = scoreboard.trade_off(tuned)
+    if ways:
+        save_and_print(options, "scoreboard-trade-off", scoreboard.draw_trade_off(ways))
     print(f"every regret: {file.with_suffix('.csv')}\nthe board: {file}")

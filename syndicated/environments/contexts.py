@@ -17,8 +17,8 @@ from syndicated.types import Arms, Array, NamedArms
 class Contexts(Linear):
     """Arms by their ids, and one context a round for all of them, the same one in every round if `fixed`.
 
-    Contexts that are `one_hot` are categories: unit vectors. With `lifetime`, each arm keeps a context for so many rounds
-    on average. Everything else is as in `Linear`: what moves rewards, when arms change, and clicks.
+    Contexts that are `one_hot` are categories: unit vectors. With `lifetime`, each arm keeps a context for so many
+    rounds on average. Everything else is as in `Linear`: what moves rewards, when arms change, and clicks.
 
     >>> first = next(Contexts(dim=2, arms=3).rounds(seed=1, horizon=10))
     >>> first.arms.ids, first.arms.x.shape, bool((first.arms.x == first.arms.x[0]).all())

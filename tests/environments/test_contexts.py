@@ -37,8 +37,8 @@ def test_contexts_may_be_categories() -> None:
 
 
 def test_an_arm_may_keep_its_context() -> None:
-    contexts: Any = [seen.arms.x for seen in Contexts(dim=3, arms=50, lifetime=10).rounds(seed=1, horizon=40)]
-    kept = [np.mean((x == before).all(axis=1)) for before, x in pairwise(contexts)]
+    contexts: Any = [seen.arms for seen in Contexts(dim=3, arms=50, lifetime=10).rounds(seed=1, horizon=40)]
+    kept = [np.mean((now.x == before.x).all(axis=1)) for before, now in pairwise(contexts)]
     assert 0.85 < np.mean(kept) < 0.95
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from syndicated.errors import InputError
 from syndicated.experiments._experiment import Experiment
+from syndicated.experiments.scoreboard._arm_worlds import ARM_GROUP, arm_worlds
 from syndicated.experiments.scoreboard._small_sections import SECTIONS
 from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BOARD, labels, only
 from syndicated.spec import Spec
@@ -15,10 +16,10 @@ from syndicated.tuners import TUNERS
 def choose(worlds: Collection[str] = (), tuners: Collection[str] = ()) -> dict[str, list[Experiment]]:
     """The board, or only these worlds and these tuners, with the tuner that all are compared with.
 
-    A tuner of another package is not on the board; it joins when it is named. The small worlds, of all policies and of
-    all tuners, are there unless tuners are named.
+    A tuner of another package is not on the board; it joins when it is named. The small worlds, of all policies, of all
+    tuners and of named arms, are there unless tuners are named.
     """
-    small = {section.group: section.worlds() for section in SECTIONS}
+    small = {section.group: section.worlds() for section in SECTIONS} | {ARM_GROUP: arm_worlds()}
     whole = {**BOARD, **small}
     _check("world", worlds, [each.name for group in whole.values() for each in group])
     _check("tuner", tuners, [*labels(), *(name for name in TUNERS if name not in (*labels(), "Fixed", "TwoLayer"))])

@@ -1,4 +1,7 @@
-"""The whole scoreboard as one figure, in two steps: what is shown (data, tested) and how it is drawn."""
+"""The whole scoreboard as one figure, and what is lost on average and at worst as another.
+
+In two steps: what is shown (data, tested) and how it is drawn.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syndicated._figures import FIGURE_STYLE, empty_figure, styled
 from syndicated._formatting import ratio_number
 from syndicated.experiments._plots import METHOD_COLOURS, OTHER_COLOURS
-from syndicated.experiments.scoreboard._ratios import Ratio, World, overall
+from syndicated.experiments.scoreboard._ratios import MOST_ANYWHERE, MOST_ON_AVERAGE, Ratio, Way, World, overall
 from syndicated.experiments.scoreboard._worlds import BASE_TUNER, BEST_FIXED, OUR_TUNER, RIVAL_TUNER
 from syndicated.tuners import TUNERS
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 RATIO_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OVERALL_TITLE = "Geometric mean"
+LOSS_TICKS = (1.05, 1.1, 1.2, 1.3, 1.5, 2, 3, 6, 11, 21, 51, 101, 201, 501)
+MIN_LOSS = 0.01  # above the best fixed value: who loses less is drawn here
 TUNERS_WITH_WHISKERS = (OUR_TUNER, RIVAL_TUNER)
 # Our tuner stands out by colour and size, and is drawn last. The best fixed candidate is a tick: it is not a tuner.
 _OWN = METHOD_COLOURS[OUR_TUNER]
@@ -85,6 +90,68 @@ def draw_board(worlds: Sequence[World]) -> "Figure":
             ax.text(1.01, places[0] - 0.75, OUR_TUNER, transform=ax.get_yaxis_transform(), va="center", color=_OWN)
         _legend(figure, ax)
     return figure
+
+
+@dataclass(frozen=True)
+class WayMark:
+    """One way to play in the figure: what it loses to the best fixed value of each world, above 1."""
+
+    text: str
+    fixed: bool
+    mean: float
+    worst: float
+    mostly: float
+
+
+def way_marks(ways: Sequence[Way]) -> list[WayMark]:
+    """The ways to play, of fixed ones the value alone; who loses nothing is at the end of the axis."""
+    marks = []
+    for way in ways:
+        text, losses = way.label.removeprefix("boldness="), (way.mean, way.worst, way.mostly)
+        marks.append(WayMark(text, text != way.label, *(max(ratio - 1, MIN_LOSS) for ratio in losses)))
+    return marks
+
+
+def draw_trade_off(ways: Sequence[Way]) -> "Figure":
+    """What each way to play loses on average and at worst to the best fixed value of each world."""
+    marks = way_marks(ways)
+    fixed, colour = [mark for mark in marks if mark.fixed], METHOD_COLOURS["Fixed"]
+    with styled(FIGURE_STYLE):
+        figure = empty_figure(7.2, 4.6)
+        ax = figure.subplots()
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.plot([mark.mean for mark in fixed], [mark.worst for mark in fixed], color=colour, linewidth=0.8, alpha=0.4)
+        for mark in marks:
+            _draw_way(ax, mark, METHOD_COLOURS.get(mark.text, colour))
+        _scale_ways(ax, marks)
+    return figure
+
+
+def _draw_way(ax: "Axes", mark: WayMark, colour: str) -> None:
+    """A point at the worst world, and a stroke to what nine of ten worlds have at most."""
+    shape, size = ("D", 8) if mark.text == OUR_TUNER else ("o", 5)
+    ax.plot([mark.mean] * 2, [mark.mostly, mark.worst], color=colour, linewidth=1.2, alpha=0.5, marker="_")
+    ax.plot([mark.mean], [mark.worst], linestyle="none", marker=shape, markersize=size, color=colour)
+    ours = mark.text in (OUR_TUNER, "Consensus")
+    place: dict[str, Any] = {"xytext": (-8, 3), "ha": "right"} if ours else {"xytext": (6, 3)}
+    ax.annotate(mark.text, (mark.mean, mark.worst), textcoords="offset points", color=colour, fontsize=9, **place)
+
+
+def _scale_ways(ax: "Axes", marks: Sequence[WayMark]) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    ax.set_xlim(min(0.03, *(0.9 * mark.mean for mark in marks)), 2.2 * max(mark.mean for mark in marks))
+    ax.set_ylim(0.1, 1.6 * max(mark.worst for mark in marks))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(FixedLocator([ratio - 1 for ratio in LOSS_TICKS]))
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{1 + x:g}"))
+        axis.set_minor_locator(NullLocator())
+    ax.axvspan(MIN_LOSS, MOST_ON_AVERAGE - 1, color=_OWN, alpha=0.08, linewidth=0)
+    ax.axhspan(MIN_LOSS, MOST_ANYWHERE - 1, color=_OWN, alpha=0.08, linewidth=0)
+    ax.text(0.012, 0.015, "the bars", transform=ax.transAxes, color=_OWN, fontsize=8)
+    ax.set_xlabel(f"geometric mean of the ratios to {BEST_FIXED}'s regret (log scale of what is above 1)")
+    ax.set_ylabel("in the worst world; in nine of ten at most")
 
 
 def _scale(ax: "Axes", rows: Sequence[BoardRow], places: Sequence[float]) -> None:

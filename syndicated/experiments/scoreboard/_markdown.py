@@ -8,6 +8,7 @@ from syndicated._formatting import ratio_number
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments._formatting import spec_text, table, time_text, versions
 from syndicated.experiments._results import MIN_REPEATS, RESAMPLES
+from syndicated.experiments.scoreboard._arm_worlds import ARM_GROUP
 from syndicated.experiments.scoreboard._ratios import (
     Ratio,
     TunerRow,
@@ -18,16 +19,21 @@ from syndicated.experiments.scoreboard._ratios import (
     trade_off,
     world_rows,
 )
-from syndicated.experiments.scoreboard._small_sections import small_sections
+from syndicated.experiments.scoreboard._small_sections import played_text, small_sections
 from syndicated.experiments.scoreboard._worlds import (
     ABLATIONS,
     ALL_WITH_INTERCEPT,
+    ALWAYS_INTERCEPT,
     BASE_TUNER,
     BASE_WITH_INTERCEPT,
     BEST_FIXED,
     BOARD,
     BOLDNESS_2,
     FORESEEN_FIXED,
+    NO_EVIDENCE,
+    NO_LINK,
+    NO_STRIDE,
+    NO_UNITS,
     OTHER_POLICY,
     OUR_TUNER,
     RIVAL_TUNER,
@@ -71,6 +77,21 @@ READING = f"""\
 - {RIVAL_TUNER}, Corral and TL tune one hyper-parameter, as in the paper; the others tune all. In the world `range`, the
   tuners that need to know the range of rewards are told it.
 """
+TRADE_OFF_READING = f"""\
+Mean regret as a multiple of {BEST_FIXED}'s, where boldness is what is fixed: one value for all worlds, and what others
+play; in the figure a fixed value is its number, and the stroke ends at what nine of ten worlds have at most. Why no
+choice meets both bars is told in [default.md](default.md#what-stands-in-the-way).
+
+![The worst world against the geometric mean of all](scoreboard-trade-off.svg)
+"""
+ABLATION_READING = f"""\
+Mean regret of {OUR_TUNER} with parts taken away, as a multiple of that of {OUR_TUNER} itself, with 95% intervals: above
+1 a part earns its keep. What can be left out by `without` is told in [tuners.md](tuners.md#how-each-choice-is-made).
+"{NO_EVIDENCE}" has that penalty in the units that features come in, and no restarts; "{NO_UNITS}" and "{NO_STRIDE}" are
+also in these units. "{ALWAYS_INTERCEPT}" is UCB-GLM without its choice between the fits with and without one.
+Named arms play in worlds of their own, which no other table has; "{NO_LINK}" is `link="linear"`, also where all rewards
+are 0 or 1.
+"""
 
 
 def write_page(file: Path, worlds: Sequence[World], facts: Mapping[str, str]) -> None:
@@ -81,15 +102,17 @@ def write_page(file: Path, worlds: Sequence[World], facts: Mapping[str, str]) ->
 def page(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
     """The page as text."""
     tuned, small = [world for world in worlds if world.group in BOARD], small_sections(worlds)
-    parts = [*_tuners(tuned, small), _time(worlds, facts)] if tuned else [small, _time(worlds, facts)]
+    named = [world for world in worlds if world.group == ARM_GROUP]
+    parts = [*_tuners(tuned, small, named)] if tuned else [small, _ablations(named)]
+    parts.append(_time(worlds, facts))
     return "\n".join(part for part in parts if part)
 
 
-def _tuners(worlds: Sequence[World], small: str) -> list[str]:
+def _tuners(worlds: Sequence[World], small: str, named: Sequence[World]) -> list[str]:
     """The page's parts on the board's tuners, with the sections on small worlds between them."""
     experiments = [world.experiment for world in worlds]
     parts = [INTRO, _warning(experiments), _board(worlds), _bars(worlds), small, _details(worlds)]
-    return [*parts, _ablations(worlds), READING, settings(experiments)]
+    return [*parts, _ablations([*worlds, *named]), READING, settings(experiments)]
 
 
 def _warning(experiments: Sequence[Experiment]) -> str:
@@ -156,13 +179,13 @@ def _bars(worlds: Sequence[World]) -> str:
 
 
 def _trade_off(worlds: Sequence[World]) -> str:
-    rows = [[way.label, way.where, ratio_number(way.worst), ratio_number(way.mean)] for way in trade_off(worlds)]
+    rows = [
+        [way.label, way.where, *map(ratio_number, way[2:0:-1]), ratio_number(way.mostly)] for way in trade_off(worlds)
+    ]
     if not rows:
         return ""
-    said = (
-        f"Mean regret as a multiple of {BEST_FIXED}'s, where boldness is what is fixed: one value for all worlds, and "
-    )
-    return f"{said}{OUR_TUNER}.\n\n{table(['what is played', 'worst in', 'there', 'geometric mean'], rows, texts=2)}"
+    head = ["what is played", "worst in", "there", "geometric mean", "in nine of ten worlds at most"]
+    return f"{TRADE_OFF_READING}\n{table(head, rows, texts=2)}"
 
 
 def _details(worlds: Sequence[World]) -> str:
@@ -191,13 +214,20 @@ def _compared(ratio: Ratio | None) -> list[str]:
 
 
 def _ablations(worlds: Sequence[World]) -> str:
-    played = [world for world in worlds if not world.regrets.keys().isdisjoint(ABLATIONS)]
-    if not played:
-        return ""
-    rows = [[w.experiment.title, *(_share(w.ratio(label, OUR_TUNER)) for label in ABLATIONS)] for w in played]
-    rows.append(["**Geometric mean**", *(_share(overall(played, label, OUR_TUNER)) for label in ABLATIONS)])
-    said = f"Mean regret of {OUR_TUNER} with parts taken away, as a multiple of that of {OUR_TUNER} itself.\n"
-    return f"## Appendix: ablations\n\n{said}\n{table(['world', *ABLATIONS], rows)}"
+    """One table for all worlds with the same parts."""
+    alike: dict[tuple[str, ...], list[World]] = {}
+    for world in worlds:
+        alike.setdefault(tuple(label for label in ABLATIONS if label in world.regrets), []).append(world)
+    tables = [_ablation_table(parts, own) for parts, own in alike.items() if parts]
+    return f"## Appendix: ablations\n\n{ABLATION_READING}\n{chr(10).join(tables)}" if tables else ""
+
+
+def _ablation_table(parts: Sequence[str], worlds: Sequence[World]) -> str:
+    rows = [[w.experiment.title, *(_share(w.ratio(label, OUR_TUNER)) for label in parts)] for w in worlds]
+    rows.append(["**Geometric mean**", *(_share(overall(worlds, label, OUR_TUNER)) for label in parts)])
+    policies = " and ".join(dict.fromkeys(world.experiment.policy["name"] for world in worlds))
+    small = [played_text(world, OUR_TUNER) for world in worlds if world.group == ARM_GROUP]
+    return "\n".join([f"### {policies}\n", table(["world", *parts], rows), *small, *[""] * bool(small)])
 
 
 def _share(ratio: Ratio | None) -> str:

@@ -56,7 +56,7 @@ def _text(section: Section, worlds: Sequence[World]) -> str:
     texts = [section.compared, *["candidates"] * section.candidates]
     head = [*texts, *(world.experiment.title for world in worlds), "geometric mean"]
     rows = [_row(name, section, worlds) for name in sorted(names, key=lambda n: _place(n, section.base, worlds))]
-    played = "\n".join(_said(world, section.base) for world in worlds)
+    played = "\n".join(played_text(world, section.base) for world in worlds)
     return f"## {section.group}\n\n{section.reading}\n{table(head, rows, texts=len(texts))}\n{played}\n"
 
 
@@ -75,7 +75,8 @@ def _place(name: str, base: str, worlds: Sequence[World]) -> float:
     return mean.value if mean else 1.0
 
 
-def _said(world: World, base: str) -> str:
+def played_text(world: World, base: str) -> str:
+    """A world, its size, and what the base's regret is there."""
     e = world.experiment
     regret = world.regrets[base].mean()
     late = [f"rewards {e.delay} rounds late"] * (e.delay > 0) + [f"{100 * e.lost:g} % of them lost"] * (e.lost > 0)

@@ -12,7 +12,7 @@ from typing import Any
 from syndicated.agent import default_tuner
 from syndicated.experiments._experiment import Experiment
 from syndicated.experiments.paper._experiments import ALPHAS, ETAS, FIGURE2, FIGURE3, LAMS, TABLE1
-from syndicated.policies import POLICIES, LinUCB
+from syndicated.policies import POLICIES, ArmUCB, LinUCB
 from syndicated.space import Space
 from syndicated.spec import Spec, build, spec_of
 
@@ -28,10 +28,12 @@ OTHER_POLICY = "LinTS, nothing set"  # beside LinUCB, where rewards come late: i
 # The fixed values, of which the best one in hindsight is shown; of SGD-TS both of what it has in natural units.
 BOLDNESS_GRID = [0.0, 0.25, 0.5, 1.0, 1.4, 2.0, 2.8, 4.0]
 SGDTS_GRID = {"boldness": [0.0, 0.25, 0.5, 1.0], "stride": [3.0, 10.0, 30.0]}
-# What the default earns by its parts: itself without one of them, where it is a point of natural units.
+# What the default earns by its parts: itself without one of them.
 NO_INTERCEPT, NO_EVIDENCE = "no intercept", "no evidence, lam=1"
-NO_PARTS = {f"no {part}": part for part in LinUCB.parts}
-ABLATIONS = (NO_INTERCEPT, NO_EVIDENCE, *NO_PARTS)
+ALWAYS_INTERCEPT, NO_UNITS, NO_STRIDE = "always an intercept", "no own units, lam=1", "no own units, eta0=1"
+NO_LINK = "always linear"
+NO_PARTS = {f"no {part}": part for part in dict.fromkeys([*LinUCB.parts, *ArmUCB.parts])}
+ABLATIONS = (NO_INTERCEPT, NO_EVIDENCE, ALWAYS_INTERCEPT, NO_UNITS, NO_STRIDE, NO_LINK, *NO_PARTS)
 
 _PAPER = {experiment.name: experiment for experiment in [*TABLE1, *FIGURE2, *FIGURE3]}
 _EXPLORE = {"alpha": ALPHAS, "lam": LAMS}
@@ -42,6 +44,13 @@ _SPACES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "LinTS": (_EXPLORE, "alpha", _NATURAL),
     "UCBGLM": (_EXPLORE, "alpha", _NATURAL),
     "SGDTS": ({"eta0": ETAS, "alpha1": ALPHAS, "alpha2": ALPHAS}, "eta0", SGDTS_GRID),
+}
+# By policy and label: what is fixed of that which the policy estimates, and what of its space that stands in place of.
+_ESTIMATES: dict[str, dict[str, tuple[dict[str, Any], str | None]]] = {
+    "LinUCB": {NO_EVIDENCE: ({"lam": [1], "memory": [1]}, None)},
+    "LinTS": {NO_EVIDENCE: ({"lam": [1], "memory": [1]}, None)},
+    "UCBGLM": {ALWAYS_INTERCEPT: ({"intercept": [1]}, None), NO_UNITS: ({"lam": [1]}, None)},
+    "SGDTS": {NO_STRIDE: ({"eta0": [1]}, "stride")},
 }
 FEW_TUNERS = (OUR_TUNER, BASE_TUNER, "Consensus", RIVAL_TUNER, "Theory", BEST_FIXED, *ABLATIONS)
 
@@ -63,7 +72,7 @@ def _tuners(policy: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Spe
         "Theory": {"name": "Theory"},
         "Uniform": {"name": "Uniform", "space": all_},
         **{_label(point): {"name": "Fixed", "space": _single(point)} for point in Space(**fixed).points},
-        **(_ablations(ours) if fixed is _NATURAL and ours["name"] == "Fixed" else {}),
+        **_ablations(policy["name"], ours),
     }
 
 
@@ -73,10 +82,19 @@ def default_spec(policy: Mapping[str, Any]) -> Spec:
     return {name: spec[name] for name in ("name", "space")}
 
 
-def _ablations(ours: Spec) -> dict[str, Spec]:
-    """The default, for policies without an intercept or a part, and with a penalty that no evidence has chosen."""
-    no_evidence = {**ours, "space": {**ours["space"], "lam": [1], "memory": [1]}}
-    return {NO_INTERCEPT: ours, NO_EVIDENCE: no_evidence} | dict.fromkeys(NO_PARTS, ours)
+def _ablations(policy: str, ours: Spec) -> dict[str, Spec]:
+    """The default, for policies without an intercept or a part, and with what is otherwise estimated fixed."""
+    fixed = {
+        label: {**ours, "space": {name: own for name, own in ours["space"].items() if name != in_place_of} | values}
+        for label, (values, in_place_of) in _ESTIMATES[policy].items()
+    }
+    return {NO_INTERCEPT: ours} | fixed | dict.fromkeys(_parts(policy), ours)
+
+
+def _parts(policy: str) -> dict[str, str]:
+    """By label, the parts that the policy can leave out."""
+    own = getattr(POLICIES[policy], "parts", ())
+    return {label: part for label, part in NO_PARTS.items() if part in own}
 
 
 def _label(point: Mapping[str, float]) -> str:
@@ -103,12 +121,11 @@ def _world(
     environment = {**paper.environment, **(world or {})}
     plays = {**paper.policy, **(policy or {})}
     tuners = _tuners(plays, told or {})
-    like_ours = OUR_TUNER, BASE_WITH_INTERCEPT, "Consensus", NO_EVIDENCE, *candidates(tuners)
+    like_ours = OUR_TUNER, BASE_WITH_INTERCEPT, "Consensus", *_ESTIMATES[plays["name"]], *candidates(tuners)
     ours = [each for each in like_ours if each in tuners]
     policies = {label: {**plays, "intercept": True} for label in ours}
-    if NO_INTERCEPT in tuners:
-        policies |= {label: {**plays, "intercept": True, "without": [part]} for label, part in NO_PARTS.items()}
-        policies[NO_INTERCEPT] = {**plays, "intercept": False}
+    without = {label: {**plays, "intercept": True, "without": [part]} for label, part in _parts(plays["name"]).items()}
+    policies |= {NO_INTERCEPT: {**plays, "intercept": False}, **without}
     whole = Experiment(
         name=name,
         title=title,
@@ -232,5 +249,6 @@ BOARD: dict[str, list[Experiment]] = {
 
 def labels() -> list[str]:
     """The labels of the board; all fixed candidates share one."""
-    every = next(iter(BOARD.values()))[0].tuners
-    return [*(label for label in every if label not in candidates(every)), OTHER_POLICY, BEST_FIXED]
+    tuners = [each.tuners for group in BOARD.values() for each in group]
+    every = dict.fromkeys(label for own in tuners for label in own if label not in candidates(own))
+    return [*every, BEST_FIXED]

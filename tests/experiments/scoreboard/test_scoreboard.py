@@ -17,16 +17,19 @@ from syndicated.cli import main
 from syndicated.experiments import run_experiments, save_figure
 from syndicated.experiments._results import RESAMPLES
 from syndicated.experiments.scoreboard import BOARD, _figure, _markdown, choose
+from syndicated.experiments.scoreboard._arm_worlds import ARM_GROUP, arm_worlds
 from syndicated.experiments.scoreboard._policy_worlds import POLICY_GROUP, policy_worlds
 from syndicated.experiments.scoreboard._ratios import (
     BARS,
     REGRET_COLUMNS,
     Ratio,
+    Way,
     World,
     findings,
     gather,
     overall,
     ratio,
+    trade_off,
     world_rows,
 )
 from syndicated.experiments.scoreboard._tuner_worlds import TUNER_GROUP, tuner_worlds
@@ -38,7 +41,7 @@ from syndicated.experiments.scoreboard._worlds import (
     candidates,
     labels,
 )
-from syndicated.policies import POLICIES
+from syndicated.policies import POLICIES, ArmUCB
 from syndicated.streams import BOOTSTRAP, Stream
 from syndicated.tuners import TUNERS
 from syndicated.tuners._layers import LAYERS
@@ -143,7 +146,7 @@ def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -
 
 @pytest.mark.parametrize(
     ("name", "fixed", "one"),
-    [("linucb-paper", 15, "alpha"), ("lints-paper", 15, "alpha"), ("movielens-sgdts", 13, "eta0")],
+    [("linucb-paper", 16, "alpha"), ("lints-paper", 16, "alpha"), ("movielens-sgdts", 15, "eta0")],
 )
 def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, fixed: int, one: str) -> None:
     tuners = WORLDS[name].tuners
@@ -167,15 +170,40 @@ def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() ->
         assert world.tuners[name] == {"name": name, "rewards": [-50, 200]}
 
 
+LINEAR_PARTS = {f"no {part}" for part in ("discount", "effects", "outliers", "restarts", "trials")}
+ESTIMATES = {
+    "LinUCB": {"no evidence, lam=1": {"boldness": [2.5], "lam": [1], "memory": [1]}},
+    "LinTS": {"no evidence, lam=1": {"boldness": [1.0], "lam": [1], "memory": [1]}},
+    "UCBGLM": {
+        "always an intercept": {"boldness": [1.0, 2.0, 4.0], "intercept": [1]},
+        "no own units, lam=1": {"boldness": [1.0, 2.0, 4.0], "lam": [1]},
+    },
+    "SGDTS": {"no own units, eta0=1": {"boldness": [0.25], "eta0": [1]}},
+}
+
+
 def test_ablations_are_the_default_without_one_of_its_parts() -> None:
     for e in WORLDS.values():
-        ours, ablated = e.tuners[OUR_TUNER], e.policy["name"] in ("LinUCB", "LinTS")
-        assert set(ABLATIONS) & e.tuners.keys() == (set(ABLATIONS) if ablated else set())
-        if ablated:
-            assert e.tuners["no intercept"] == ours
-            assert e.policies["no intercept"] == {**e.policies[OUR_TUNER], "intercept": False}
-            assert e.tuners["no evidence, lam=1"]["space"] == {**ours["space"], "lam": [1], "memory": [1]}
-            assert e.policies["no evidence, lam=1"] == e.policies[OUR_TUNER]
+        ours, name, default = e.tuners[OUR_TUNER], e.policy["name"], e.policies[OUR_TUNER]
+        parts = LINEAR_PARTS if name in ("LinUCB", "LinTS") else set()
+        assert set(ABLATIONS) & e.tuners.keys() == {"no intercept", *ESTIMATES[name], *parts}
+        assert e.tuners["no intercept"] == ours
+        assert e.policies["no intercept"] == {**default, "intercept": False}
+        for label, space in ESTIMATES[name].items():
+            assert e.tuners[label] == {**ours, "space": space}
+            assert e.policies[label] == default
+        for label in parts:
+            assert e.tuners[label] == ours
+            assert e.policies[label] == {**default, "without": [label.removeprefix("no ")]}
+
+
+def test_named_arms_are_played_without_each_part_too() -> None:
+    for e in arm_worlds():
+        assert e.environment["name"] == "Contexts"
+        assert [label for label in e.tuners if label not in ABLATIONS] == [OUR_TUNER]
+        assert {each["without"][0] for each in e.policies.values() if "without" in each} == set(ArmUCB.parts)
+        assert e.policies["always linear"]["link"] == "linear"
+        assert not e.policies["no intercept"]["intercept"]
 
 
 def test_the_fixed_values_of_sgdts_are_in_natural_units_as_its_default_is() -> None:
@@ -188,7 +216,10 @@ def test_the_fixed_values_of_sgdts_are_in_natural_units_as_its_default_is() -> N
 
 def test_another_policy_plays_where_rewards_come_late_and_has_a_row_in_that_world_only() -> None:
     (label,) = (
-        {label for e in WORLDS.values() for label in e.tuners} - WORLDS["linucb-paper"].tuners.keys() - SGDTS_FIXED
+        {label for e in WORLDS.values() for label in e.tuners}
+        - WORLDS["linucb-paper"].tuners.keys()
+        - SGDTS_FIXED
+        - set(ABLATIONS)
     )
     late = WORLDS["one-hot-delay"]
     assert [e.name for e in WORLDS.values() if label in e.tuners] == ["one-hot-delay"]
@@ -215,7 +246,7 @@ def test_the_board_can_be_restricted() -> None:
     for e in (e for worlds in board.values() for e in worlds):
         assert {spec["name"] for spec in e.tuners.values()} == {"Syndicated", "OP", "Fixed"}
         assert len(e.tuners) == 2 + len(NATURAL)
-    assert choose() == {**BOARD, POLICY_GROUP: policy_worlds(), TUNER_GROUP: tuner_worlds()}
+    assert choose() == {**BOARD, POLICY_GROUP: policy_worlds(), TUNER_GROUP: tuner_worlds(), ARM_GROUP: arm_worlds()}
 
 
 def test_every_policy_plays_with_nothing_set_where_its_rewards_are() -> None:
@@ -481,9 +512,52 @@ def test_ablations_have_a_table_of_their_own() -> None:
     text = _markdown.page([made_up(**own), made_up("drift", Syndicated=[1], Consensus=[1])], {})
     board, appendix = text.split("## Appendix")[:2]
     assert "no intercept" not in board
-    assert "| LinUCB, as in the paper | 1.50 (1.50 to 1.50) | – |" in appendix
+    assert "### LinUCB\n\n| world | no intercept |\n" in appendix
+    assert "| LinUCB, as in the paper | 1.50 (1.50 to 1.50) |\n" in appendix
     assert "| theta changes" not in appendix.split("## ")[0]
     assert "Appendix" not in _markdown.page([made_up(Syndicated=[1])], {})
+
+
+def test_worlds_with_the_same_parts_share_a_table_and_named_arms_have_their_own() -> None:
+    own = {"Syndicated": [9, 8, 9], OUR_TUNER: [2, 2, 2]}
+    glm = made_up("ucbglm-paper", **own, **{"always an intercept": [3, 3, 3]})
+    lin = [made_up(name, **own, **{"no trials": [4, 4, 4]}) for name in ("linucb-paper", "lints-paper")]
+    (experiment, *_) = arm_worlds()
+    named = World(experiment, ARM_GROUP, {OUR_TUNER: np.full(5, 2.0), "no neglect": np.full(5, 5.0)}, "", 1.0)
+    appendix = _markdown.page([glm, *lin, named], {}).split("## Appendix")[1].split("## How")[0]
+    heads = [line for line in appendix.splitlines() if line.startswith(("### ", "| world"))]
+    assert heads[:2] == ["### UCBGLM", "| world | always an intercept |"]
+    assert heads[2:4] == ["### LinUCB and LinTS", "| world | no trials |"]
+    assert heads[4:] == ["### ArmUCB", "| world | no neglect |"]
+    assert "| contexts | 2.50 (2.50 to 2.50) |" in appendix
+    assert (
+        "- `arms-contexts`, contexts: Contexts(dim=4, arms=10), 3,000 rounds, 20 repeats, seeds from 1001;" in appendix
+    )
+    alone = _markdown.page([named], {})
+    assert "### ArmUCB" in alone
+    assert "Ratio of mean regret" not in alone
+
+
+def test_the_trade_off_has_other_tuners_too_and_what_most_worlds_have() -> None:
+    worlds = [
+        replace(made_up(name, Syndicated=[9], **{OUR_TUNER: [mean]}), fixed={"boldness=2": 1.0}, best="boldness=2")
+        for name, mean in zip(WORLDS, range(1, 12), strict=False)
+    ]
+    ways = {way.label: way for way in trade_off(worlds)}
+    assert ways.keys() == {"boldness=2", OUR_TUNER, "Syndicated"}
+    assert (ways[OUR_TUNER].worst, ways[OUR_TUNER].mostly) == pytest.approx((11.0, 10.0))
+    assert ways[OUR_TUNER].mean == pytest.approx(math.factorial(11) ** (1 / 11))
+
+
+def test_the_trade_off_is_drawn_above_1_with_a_name_for_each_point() -> None:
+    ways = [Way("boldness=2", 1.2, 3.0, "here", 2.0), Way(OUR_TUNER, 0.9, 1.5, "there", 1.0), Way("OP", 4, 500, "", 20)]
+    two, ours, op = _figure.way_marks(ways)
+    assert (two.text, two.fixed, ours.text, ours.fixed) == ("2", True, OUR_TUNER, False)
+    assert (two.mean, two.worst, two.mostly) == pytest.approx((0.2, 2.0, 1.0))
+    assert (ours.mean, ours.mostly) == (_figure.MIN_LOSS, _figure.MIN_LOSS)
+    ax = _figure.draw_trade_off(ways).axes[0]
+    assert [text.get_text() for text in ax.texts][:3] == ["2", OUR_TUNER, "OP"]
+    assert ax.get_ylim()[1] > op.worst
 
 
 def test_the_page_shows_what_one_boldness_for_all_worlds_would_give() -> None:
@@ -522,7 +596,8 @@ def test_the_page_in_the_docs_is_of_this_board() -> None:
     left_out = text.split("left out: ")[-1].split("\n")[0] if "**Not the whole board**" in text else ""
     for name in WORLDS:
         assert (f"(<code>{name}</code>)" in text) != (f"`{name}`" in left_out)
-    assert (PAGE.parent / "scoreboard.svg").exists()
+    for figure in ("scoreboard.svg", "scoreboard-trade-off.svg"):
+        assert (PAGE.parent / figure).exists()
 
 
 def test_the_section_on_policies_has_their_ratios_to_linucb_the_best_first() -> None:
