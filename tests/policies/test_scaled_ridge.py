@@ -539,7 +539,7 @@ def test_in_units_that_are_given_the_first_of_equals_is_played() -> None:
     assert {Agent(LinUCB(dim=20), plain, seed=seed).decide(np.eye(20)).arm for seed in range(20)} == {0}
 
 
-@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.5), (LinTS, 1.0)])
+@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.5), (LinTS, 0.85)])
 def test_an_agent_without_a_tuner_plays_what_the_policy_advises(make: type[Policy], boldness: float) -> None:
     agent = Agent(make(dim=3))
     assert agent.tuner.points == ({"boldness": boldness},)
