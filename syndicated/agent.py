@@ -387,9 +387,7 @@ class Agent(Parameters):
         checked = check_each("a reward of this policy", values, *self.policy.rewards)
         self.player.learn_many(decisions, checked)
         self._open -= rounds
-        add, tuner = self._history.add, self.tuner
-        for decision, reward in zip(decisions, checked.tolist(), strict=True):
-            add(decision, reward, tuner)
+        self._history.add_many(decisions, checked, self.tuner)
 
     def plot(self) -> "Figure":
         """A figure of what was learned since the agent was made or restored, over rounds.

@@ -89,15 +89,15 @@ from syndicated._models.scaled_kernels import (
     TIES,
     TOTAL,
     decide_round,
+    decide_rounds,
     doubts_level,
     largest_usual,
     learn_round,
+    learn_rounds,
     meet,
-    observe_many,
     replay_rounds,
     standard,
     ucb_best,
-    ucb_best_many,
     unit_of_boldness,
 )
 from syndicated.errors import InputError
@@ -400,7 +400,7 @@ class ScaledRidge(Learner):
     def best_many(self, tables: Array, boldness: Array) -> list[int]:
         """`best` of one boldness for each of many tables; `TIED` where several arms are equally good."""
         played = np.empty(len(tables), dtype=np.int64)
-        ucb_best_many(played, tables, self._scoring, boldness, self.estimate({})[1])
+        decide_rounds(played, tables, self._flat, self.size, boldness.item(), self.estimate({})[1])
         return played.tolist()
 
     def _estimated_solutions(self, count: int) -> Solutions:
@@ -439,8 +439,8 @@ class ScaledRidge(Learner):
                 self.learn(X[done], float(rewards[done]))
                 done += 1
                 continue
-            rest, due = (X[done:], rewards[done:], self.origin, self.count), self.due
-            taken, lost = observe_many(self._arrays, *rest, due, MAX_PRECISION_LOSS, self.factored)
+            rest = X[done:], rewards[done:], self.origin, self.count, self.due
+            taken, lost = learn_rounds(self._flat, *rest, MAX_PRECISION_LOSS, self.size, self.factored)
             self.count, self._estimated, done = self.count + int(taken), None, done + int(taken)
             self._keep_up(lost)
 

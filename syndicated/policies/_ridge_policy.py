@@ -1,6 +1,7 @@
 """What the policies on a ridge model share."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -32,9 +33,15 @@ from syndicated.types import Arms, Array, Ints, Params
 # Rounds in which a row that was never played is, of those that come back: four in the time in which rounds double. In
 # every second of them it is the one of which features tell least, of those that may be the best one.
 TRIAL_ROUNDS = frozenset(math.floor(2 ** (k / 4)) for k in range(4 * 62))
-WIDE_TRIALS = frozenset(sorted(TRIAL_ROUNDS)[::2])
+TRIALS_IN_ORDER = sorted(TRIAL_ROUNDS)
+WIDE_TRIALS = frozenset(TRIALS_IN_ORDER[::2])
 NO_ROW = np.zeros(1, dtype=np.bool_)
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
+
+
+def trials_between(start: int, end: int) -> list[int]:
+    """The trial rounds from a round on, until before another."""
+    return TRIALS_IN_ORDER[bisect_left(TRIALS_IN_ORDER, start) : bisect_left(TRIALS_IN_ORDER, end)]
 
 
 @dataclass(kw_only=True, eq=False)
