@@ -34,7 +34,7 @@ from syndicated.registry import find
 from syndicated.space import Space
 from syndicated.spec import build, complete, spec_of, text_of
 from syndicated.tuners import TUNERS, Consensus, Fixed, Tuner
-from syndicated.types import ArmId, Array, Choice, Decision, Ints, Params
+from syndicated.types import ArmId, Array, Choice, Decision, Ints, NamedRounds, Params
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -308,7 +308,8 @@ class Agent(Parameters):
         if logged.shape != (n,) or logged.dtype.kind not in "iu" or earned.shape != (n,):
             got = f"{logged.dtype} of shape {logged.shape} and {earned.shape}"
             raise InputError(f"places and rewards must be {n} whole numbers and {n} numbers, one a round; got {got}")
-        sizes = np.full(n, read.shape[1]) if isinstance(read, np.ndarray) else np.array([len(arms) for arms in read])
+        alike = read.shape[1] if isinstance(read, np.ndarray) else len(read.ids) if isinstance(read, NamedRounds) else 0
+        sizes = np.full(n, alike) if alike else np.array([len(arms) for arms in read])
         for row in np.flatnonzero((logged < 0) | (logged >= sizes)):
             raise InputError(f"a place must be that of one of its round's {sizes[row]} arms; got {logged[row]}")
         check_each("a reward of this policy", earned.tolist(), *self.policy.rewards)
@@ -327,7 +328,7 @@ class Agent(Parameters):
             return []
         first = self._read(contexts[0], arms)
         if self._reader is not None:
-            return [first, *(self._reader.read(context, arms) for context in contexts[1:])]
+            return self._reader.read_on(first, contexts, arms)
         if isinstance(contexts, np.ndarray) and contexts.ndim == 3:
             n, K, dim = contexts.shape
             return self.player.check_table(contexts.reshape(n * K, dim)).reshape(n, K, dim)

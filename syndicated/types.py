@@ -82,6 +82,23 @@ class NamedArms:
         return len(self.ids)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRounds:
+    """Rounds with the same arms, which bring nothing but their ids: a round has one row, that of all its arms.
+
+    The rows are known to be valid, and no number is missing.
+    """
+
+    ids: tuple[ArmId, ...]
+    x: Array
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, n: int) -> NamedArms:
+        return NamedArms(self.ids, np.tile(self.x[n], (len(self.ids), 1)), True)
+
+
 @direct_init
 @dataclass(frozen=True, slots=True)
 class Choice:

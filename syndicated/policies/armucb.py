@@ -22,7 +22,7 @@ Li et al., *A contextual-bandit approach to personalized news article recommenda
 models; the logistic models are ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ import numpy as np
 from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
-from syndicated.types import ArmRows, Arms, Array, Params
+from syndicated.types import ArmRows, Arms, Array, Ints, Params
 
 NO_TIES: Array = np.empty(0)
 OPEN_SPREAD = 1.0  # of a bonus, in units of itself, if nearly all decisions wait for their rewards
@@ -70,6 +70,20 @@ class ArmUCB(ArmModelPolicy):
             return super().best(arms, points, t, rng)
         wide = self._wide(rng.round) if guarded else 0.0
         return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, guarded, wide)
+
+    def best_alike(self, X: Array, numbers: Ints, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
+        if self.models == "shared" or not self.model.count or self.model.may_try:
+            return super().best_alike(X, numbers, point, t, rng)
+        return self.model.ucb_best_many(X, numbers, self._boldness_of((point,)), rng(t), OPEN_SPREAD)
+
+    def replay_alike(
+        self, X: Array, numbers: Ints, places: Ints, rewards: Array, point: Params, rng: Stream, played: Ints
+    ) -> int:
+        end = self._same_link(rewards)
+        if self.models == "shared" or not end:
+            return 0
+        rest = X[:end], numbers, places[:end], rewards[:end], self._boldness_of((point,))
+        return self.model.replay(*rest, rng, OPEN_SPREAD, played[:end])
 
     def _tried(self, rows: ArmRows, rng: Stream) -> int:
         return self.model.tried(rows, rng.round, trial=rng.round in TRIAL_ROUNDS)
