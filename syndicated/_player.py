@@ -379,13 +379,12 @@ class Player:
     def add_numbered(self, arms: Any) -> None:
         """Add rows to the catalogue, or give known numbers other rows."""
         assert self.numbered is not None
-        before, by_number = self.numbered.rows, isinstance(arms, Mapping)
+        count, by_number = len(self.numbered.rows), isinstance(arms, Mapping)
         rows = self.check_table(list(arms.values()) if by_number else arms)
         check_features(rows)
-        if rows.ndim != before.ndim:
+        if rows.ndim != self.numbered.rows.ndim:
             raise InputError(f"the rows of a catalogue must be all sparse, or none of them; got shape {rows.shape}")
-        end = len(before) + len(rows)
-        numbers = check_numbers(list(arms), len(before)) if by_number else np.arange(len(before), end)
+        numbers = check_numbers(list(arms), count) if by_number else np.arange(count, count + len(rows))
         self.numbered.put(numbers, rows)
         self.catalogue = self.numbered.rows
         for policy in self.policies:

@@ -13,7 +13,7 @@ from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
 TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by rounding
-BLOCK = 64
+BLOCK, MANY = 64, 512  # arms at a time
 FEW = 16  # one arm in so many of a catalogue, or less: their own columns are read in place of all
 NO_DRAWS: Array = np.empty(0)
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
@@ -60,6 +60,19 @@ def standard_columns(X: Array, centre: Array, unit: Array, size: int) -> Array:
             for a in range(start, min(start + BLOCK, len(X))):
                 out[i, a] = (X[a, i] - centre[i]) * unit[i] if unit[i] > 0.0 else np.sign(X[a, i])
     return out
+
+
+@compiled("b1(f8[:,::1], f8[:,::1], f8[::1], f8[::1])")
+def refill(columns: Array, X: Array, centre: Array, unit: Array) -> bool:
+    """Make the first columns the `standard_columns` of X, in the same array; whether any number is another one."""
+    changed = False
+    for start in range(0, len(X), BLOCK):
+        for i in range(X.shape[1]):
+            for a in range(start, min(start + BLOCK, len(X))):
+                value = (X[a, i] - centre[i]) * unit[i] if unit[i] > 0.0 else np.sign(X[a, i])
+                changed |= columns[i, a] != value
+                columns[i, a] = value
+    return changed
 
 
 @compiled("f8[:,::1](f8[:,::1], i8[::1])")
@@ -109,6 +122,22 @@ def squares(columns: Array, inverse: Array) -> Array:
                 row[a] += twice * columns[j, a]
         for a in range(len(out)):
             out[a] += row[a] * columns[i, a]
+    return out
+
+
+@compiled("f8[::1](f8[:,::1], f8[:,::1], i8)")
+def squares_of_many(columns: Array, inverse: Array, count: int) -> Array:
+    """`squares` of the first columns, a few at a time, which stay in the cache: they are read D times."""
+    out = np.empty(count)
+    for start in range(0, count, MANY):
+        size = min(MANY, count - start)
+        some = np.empty((len(columns), size))
+        for i in range(len(columns)):
+            for a in range(size):
+                some[i, a] = columns[i, start + a]
+        found = squares(some, inverse)
+        for a in range(size):
+            out[start + a] = found[a]
     return out
 
 

@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from syndicated._catalogue import put_columns
 from syndicated._learner import Learner
-from syndicated._models.kernels import dot, squares, standard_columns, update_squares
+from syndicated._models.kernels import dot, refill, squares, squares_of_many, standard_columns, update_squares
 from syndicated._models.known_rows import (
     FEATURES,
     MAX_ROWS,
@@ -582,13 +582,14 @@ class ScaledRidge(Learner):
 
     def _review(self) -> None:
         """After a column got its first unit: arms whose value there is another one have another width."""
-        before = self.catalogue
-        self._view()
-        if not np.array_equal(before, self.catalogue):
+        if self._view():
             self._square()
 
-    def _view(self) -> None:
-        """The arrays that an observation changes, at hand in one, and the catalogue in the model's units."""
+    def _view(self) -> bool:
+        """The arrays that an observation changes, at hand in one, and the catalogue in the model's units.
+
+        Gives whether the catalogue is another one.
+        """
         own = [getattr(self, name) for name in MODEL_FIELDS]
         self._flat, start = np.concatenate([array.ravel() for array in own]), 0
         for name, array in zip(MODEL_FIELDS, own, strict=True):
@@ -602,13 +603,16 @@ class ScaledRidge(Learner):
         self._solutions: dict[int, Solutions] = {}
         self._estimated = None
         self._empty = bool(self.G[-1, -1] == 0.0)
+        if self.catalogue.shape[1] >= len(self.rows):
+            return refill(self.catalogue, self.rows, self.centre, self.unit)
         self.catalogue = standard_columns(self.rows, self.centre, self.unit, self.size)
+        return True
 
     def _square(self) -> None:
         self._solutions.clear()
         self.squared = np.zeros((1, 0 if self.factored else len(self.rows)))
         if self.squared.size:
-            self.squared[0] = squares(self.catalogue, self.stack[0])
+            self.squared[0] = squares_of_many(self.catalogue, self.stack[0], len(self.rows))
 
 
 def _units(low: Array, high: Array) -> Array:

@@ -22,7 +22,7 @@ from syndicated._models.kernels import (
 )
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated._models.scaled_kernels import CHECK_ROUNDS
-from syndicated._models.scaled_ridge import EFFECTS, OUTLIERS, RESTARTS, Effects, ScaledRidge
+from syndicated._models.scaled_ridge import EFFECTS, MAX_OWN_ARMS, OUTLIERS, RESTARTS, Effects, ScaledRidge
 from syndicated._validation import MAX_MAGNITUDE, check_number, shorten
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
@@ -195,7 +195,7 @@ class RidgePolicy(Policy):
         that changes nothing. A level that is in doubt is checked by a row that was not played for long. A point that
         does not explore tries nothing.
         """
-        if not isinstance(self.model, ScaledRidge) or not self._tries(t):
+        if not isinstance(self.model, ScaledRidge) or not self._tries(t) or len(self.model.rows) > MAX_OWN_ARMS:
             return scores
         rows = arms if arms.ndim == 2 else self.model.rows[arms]
         wanted = self.model.unseen(rows) if t % CHECK_ROUNDS == 0 and self._doubts_level else NO_ROW
