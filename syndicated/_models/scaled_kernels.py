@@ -121,10 +121,11 @@ def parts(flat: Array, dim: int, size: int) -> Model:
     )
 
 
-@compiled(f"{SCORING}(f8[::1], i8, i8)")
-def scoring_of(flat: Array, dim: int, size: int) -> Scoring:
-    """What scores are computed from, of the arrays of the model in one."""
-    _, _, sums, _, _, stack, theta, _, centre, unit, _, _, known, slots = parts(flat, dim, size)
+@compiled(f"{SCORING}({MODEL})")
+def scoring_of(model: Model) -> Scoring:
+    """What scores are computed from."""
+    _, _, sums, _, _, stack, theta, _, centre, unit, _, _, known, slots = model
+    size = len(theta)
     return centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known, slots
 
 
@@ -257,7 +258,7 @@ def decide_rounds(out: Ints, tables: Array, flat: Array, size: int, boldness: fl
     """`decide_round` of each of many tables."""
     K, dim = tables.shape[1], tables.shape[2]
     together, no_draws, given = max(1, ROWS_TOGETHER // K), np.empty(0), np.full(1, boldness)
-    scoring = scoring_of(flat, dim, size)
+    scoring = scoring_of(parts(flat, dim, size))
     for start in range(0, len(tables), together):
         some = tables[start : start + together]
         scores = np.empty((len(some), K))
@@ -385,9 +386,10 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
 def decide_round(X: Array, flat: Array, size: int, boldness: float) -> tuple[int, float]:
     """`ucb_best` of one boldness, or `TIED`, and the `unit_of_boldness`."""
     dim = X.shape[1]
-    noise = unit_of_boldness(flat[(dim + 1) * (dim + 1) - 1], parts(flat, dim, size)[2], size > dim)
+    model = parts(flat, dim, size)
+    noise = unit_of_boldness(model[0][-1, -1], model[2], size > dim)
     out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
-    if ucb_best(out, X, scoring_of(flat, dim, size), given, noise):
+    if ucb_best(out, X, scoring_of(model), given, noise):
         return TIED, noise
     return int(out[0]), noise
 
