@@ -8,11 +8,9 @@ from syndicated._argmax import best
 from syndicated._compiled import compiled
 from syndicated._models.kernels import (
     break_ties,
-    dot,
+    linear_parts,
     solve_lower,
     solve_upper,
-    squares,
-    standard_columns,
     ucb_scores,
     update_factor,
 )
@@ -217,13 +215,13 @@ def usual(sums: Array, sizes: Array, count: int, error: float, scale: float, fir
 def own_scores(out: Array, X: Array, scoring: Scoring, alphas: Array) -> None:
     """`ucb_scores` of rows that have effects of their own, under the first of the inverses."""
     centre, unit, inverses, thetas, sums, known, slots = scoring
-    arms, K = standard_columns(X, centre, unit, thetas.shape[1]), len(X)
-    shares, means, left = np.empty(K), np.empty(K), np.empty(K)
-    linear, widths = dot(arms, thetas[0]), squares(arms, inverses[0])
+    K = len(X)
+    shares, means, left, linear, widths = np.empty(K), np.empty(K), np.empty(K), np.empty((1, K)), np.empty((1, K))
+    linear_parts(linear, widths, X, centre, unit, inverses[:1], thetas[:1], np.zeros(1, dtype=np.int64))
     own_effects(shares, means, left, X, known, slots, sums[OWN])
     for a in range(len(X)):
-        mean = linear[a] + shares[a] * (means[a] - linear[a])
-        width = math.sqrt((1.0 - shares[a]) ** 2 * max(widths[a], 0.0) + left[a])
+        mean = linear[0, a] + shares[a] * (means[a] - linear[0, a])
+        width = math.sqrt((1.0 - shares[a]) ** 2 * max(widths[0, a], 0.0) + left[a])
         for n in range(len(alphas)):
             out[n, a] = mean + alphas[n] * width
 
