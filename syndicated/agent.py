@@ -271,8 +271,8 @@ class Agent(Parameters):
     def decide_many(self, contexts: Any, arms: Any = None) -> list[Decision]:
         """`decide` for each of these contexts, with the same arms, or for each of these tables of rows; all or none.
 
-        The decisions are those of one call after the other. For `LinUCB` with nothing tuned, and an array of tables
-        (n, K, d), they are made in one compiled call.
+        The decisions are those of one call after the other. With nothing tuned they are made in one compiled call: by
+        `LinUCB` for an array of tables (n, K, d), by `ArmUCB` for contexts of numbers and arms that are ids.
 
         >>> tables = np.random.default_rng(0).normal(size=(100, 5, 3))
         >>> agent = Agent()
@@ -292,8 +292,8 @@ class Agent(Parameters):
         `contexts` and `arms` are as in `decide_many`; `places` and `rewards` say which of its arms was played in each
         round, and what it gave. Where the log drew its arms uniformly, the mean reward of the rounds that agree is what
         the agent would have earned (Li et al., *Unbiased offline evaluation of contextual-bandit-based news article
-        recommendation algorithms*, WSDM 2011); `evaluate` does it for other logs, with intervals. An array of tables
-        (n, K, d) is replayed at compiled speed by `LinUCB` with nothing tuned.
+        recommendation algorithms*, WSDM 2011); `evaluate` does it for other logs, with intervals. What `decide_many`
+        decides in one compiled call is replayed at compiled speed.
 
         >>> rng = np.random.default_rng(0)
         >>> tables, places = rng.normal(size=(500, 4, 2)), rng.integers(4, size=500)

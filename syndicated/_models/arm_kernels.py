@@ -338,9 +338,10 @@ def best_of_alike(
             X[a, j] = x[j]
     count = int(sums[ROWS])
     wide = spread * (round_ - count) / round_ if round_ > count else 0.0
-    asked = (boldness, look_again, wide, is_logistic, seed, purpose, np.uint64(round_), np.uint64(0))
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
-    best_of_arms(out, X, numbers, *asked, *model)
+    address = (seed, purpose, np.uint64(round_), np.uint64(0))
+    given = (boldness, look_again, wide, is_logistic, *address, *model)
+    best_of_arms(out, X, numbers, *given)
 
 
 @compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {SCALE}, {ARMS}, {BELIEF})")
@@ -370,8 +371,8 @@ def best_of_arms_many(
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     X = np.empty((len(numbers), rows_of_rounds.shape[1]))
     for t in range(len(rows_of_rounds)):
-        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t)
-        best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked, *model)
+        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, *model)
+        best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
 
 
 @compiled(f"void(f8[::1], f8[:,::1], {SCALE}, f8[:,::1], f8[::1])")
@@ -675,13 +676,13 @@ def learn_rewards(
     falls: Array,
 ) -> int:
     """`learn_reward` one after the other, until so many are due, an alarm, or an arm that has no place: how many."""
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    belief = (sums, prior, common, common_covariance, common_prior)
+    model = (center, weight, own, covariances, plays, *belief, rows, rewards, sites, next_visit, falls)
     for n in range(len(numbers)):
         k = numbers[n]
         if k >= len(plays):
             return n
-        ring = (rows, rewards, sites, next_visit, falls)
-        last[k] = learn_reward(k, X[n], given[n], is_logistic, columns, *model, *ring)
+        last[k] = learn_reward(k, X[n], given[n], is_logistic, columns, *model)
         if last[k] >= due or max(sums[LEVEL_ALARM], falls[k, SUSPICION]) > ALARM:
             return n + 1
     return len(numbers)
@@ -729,11 +730,11 @@ def replay_arms(
     and the arm whose reward was the reason, or -1.
     """
     model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
-    ring = (rows, rewards, sites, next_visit, falls)
+    learned = (*model, rows, rewards, sites, next_visit, falls)
     X = np.empty((len(numbers), rows_of_rounds.shape[1]))
     for t in range(len(rows_of_rounds)):
-        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t)
-        best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked, *model)
+        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, *model)
+        best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
         if out[t] < 0:
             return t, -1
         if out[t] != places[t]:
@@ -741,7 +742,7 @@ def replay_arms(
         k = numbers[out[t]]
         if not 0 <= k < len(plays):
             return t, -1
-        last[k] = learn_reward(k, rows_of_rounds[t], given[t], is_logistic, columns, *model, *ring)
+        last[k] = learn_reward(k, rows_of_rounds[t], given[t], is_logistic, columns, *learned)
         if last[k] >= due or max(sums[LEVEL_ALARM], falls[k, SUSPICION]) > ALARM:
             return t + 1, k
     return len(rows_of_rounds), -1
