@@ -85,6 +85,17 @@ def play_batch(agent: Agent, tables: Array, rewards: Array) -> None:
     agent.learn_many(decisions, [rewards[n, decision.arm] for n, decision in enumerate(decisions)])
 
 
+def play_named(agent: Agent, contexts: list[list[float]], ids: list[str], rewards: Array) -> None:
+    for context, paid in zip(contexts, rewards, strict=True):
+        decision = agent.decide(context, arms=ids)
+        agent.learn(decision, paid[decision.place])
+
+
+def play_named_batch(agent: Agent, contexts: list[list[float]], ids: list[str], rewards: Array) -> None:
+    decisions = agent.decide_many(contexts, arms=ids)
+    agent.learn_many(decisions, [rewards[n, decision.place] for n, decision in enumerate(decisions)])
+
+
 def play_model(model: ScaledRidge, boldness: Array, rounds: Rounds) -> None:
     for X, rewards in rounds:
         arm = (model.best(X, boldness) or [0])[0]
@@ -310,7 +321,19 @@ def batch_table() -> str:
             times = np.median(seconds[:, 0] / seconds[:, 1])
             cells.append(f"{loop:.1f}, {together:.1f}, {alone:.1f}: **{times:.1f}**")
         rows.append([str(arms), str(dim), *cells])
+    rows.append([f"{SIZES[0][0]} with ids, `ArmUCB`", str(SIZES[0][1]), *map(named_batch, BATCHES)])
     return table(["K", "d", *(f"{count:,} contexts" for count in BATCHES)], rows)
+
+
+def named_batch(count: int) -> str:
+    """Microseconds a round of the loop and of the batch, for arms with ids and rewards 0 and 1."""
+    arms, dim = SIZES[0]
+    rng, ids = np.random.default_rng(3), [f"arm{arm}" for arm in range(arms)]
+    given = rng.normal(size=(count, dim)).tolist(), ids, rng.integers(2, size=(count, arms)).astype(np.float64)
+    two: list[Side] = [partial(play_named, Agent(), *given), partial(play_named_batch, Agent(), *given)]
+    seconds = interleave(two, BATCH_BLOCKS)[BATCH_BLOCKS // 6 :] / count
+    loop, together = 1e6 * np.median(seconds, axis=0)
+    return f"{loop:.1f}, {together:.1f}: **{np.median(seconds[:, 0] / seconds[:, 1]):.1f}**"
 
 
 def replay_table() -> str:
@@ -342,7 +365,13 @@ BATCH_TEXT = """\
 the loop, of the batch, and of the model alone (the best row, and learning it), and how many times as fast the batch
 is. What a batch saves is the Python around the arithmetic, so it cannot be much faster than the model alone, and
 where there are many arms, the loop is not much slower than that. Of what a batch takes at 10 arms, about half makes
-and keeps the decisions, which are objects.
+and keeps the decisions, which are objects. Of arms with ids, the row has the loop and the batch.
+"""
+
+
+CATALOGUE_TEXT = """\
+A reward changes what is known of every arm: the squared widths of all of them are kept up to date, in one pass over the
+features at the speed of memory, so that a decision is one such pass, too.
 """
 
 
@@ -402,7 +431,7 @@ def page(
         "How it grows": "![Microseconds of a round against K, d, t, candidates and axes](performance.svg)\n\n"
         "Microseconds at the points of the figure, in the quietest quarter of 40 blocks; powers: the larger half.\n\n"
         + growth_table(curves),
-        f"A catalogue of {arms:,} arms with {dim} features": catalogue,
+        f"A catalogue of {arms:,} arms with {dim} features": f"{CATALOGUE_TEXT}\n{catalogue}",
         "Other libraries": f"One problem in one run, through each library's own API: K={classes}, {columns} columns, "
         f"{PEER_ROUNDS:,} rounds,\nreward 1 for the right arm; medians of {PEER_PASSES} passes, all players in turn. "
         "More sizes beside Vowpal Wabbit: [speed.md](speed.md); "

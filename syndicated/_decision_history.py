@@ -1,5 +1,6 @@
 """What an agent did over time: which arms it played, what they paid, and how it explored. Bounded, and never saved."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,15 +68,41 @@ class DecisionHistory:
         while decision.round >= MAX_WINDOWS * self._length:
             self._merge()
         number, arm = decision.round // self._length, decision.arm
-        window = self.windows.get(number)
-        if window is None:
-            window = self.windows[number] = Window(decision.params, tuner.state())
+        window = self.windows.get(number) or self._window(number, decision, tuner)
         window.count += 1
         window.total += reward
         window.squares += reward * reward
         if arm in self._arms or len(self._arms) < MAX_ARMS:
             self._arms.add(arm)
             window.arms[arm] += 1
+
+    def add_many(self, decisions: Sequence[Decision], rewards: Array, tuner: Tuner) -> None:
+        """`add` of each; of decisions in the order of their rounds a window at once, up to rounding."""
+        rounds, arms = [decision.round for decision in decisions], [decision.arm for decision in decisions]
+        self._arms.update(arms if len(self._arms) + len(set(arms)) <= MAX_ARMS else ())
+        if not self._arms.issuperset(arms) or rounds != sorted(rounds):
+            for decision, reward in zip(decisions, rewards.tolist(), strict=True):
+                self.add(decision, reward, tuner)
+            return
+        while rounds and rounds[-1] >= MAX_WINDOWS * self._length:
+            self._merge()
+        start = 0
+        while start < len(rounds):
+            number = rounds[start] // self._length
+            end = bisect_left(rounds, (number + 1) * self._length, start)
+            window, some = self._window(number, decisions[start], tuner), rewards[start:end]
+            window.count += end - start
+            window.total += float(some.sum())
+            window.squares += float(some @ some)
+            window.arms.update(arms[start:end])
+            start = end
+
+    def _window(self, number: int, first: Decision, tuner: Tuner) -> Window:
+        """The window of this number, which begins with this decision if there is none yet."""
+        window = self.windows.get(number)
+        if window is None:
+            window = self.windows[number] = Window(first.params, tuner.state())
+        return window
 
     def _merge(self) -> None:
         self._length *= 2

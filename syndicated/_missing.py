@@ -31,6 +31,12 @@ class ColumnMeans:
             self.counts = np.concatenate((self.counts, np.zeros(more)))
         count_row(self.means, self.counts, x)
 
+    def learn_many(self, X: Array) -> None:
+        """`learn` one row after the other."""
+        if len(X):
+            self.learn(X[0])
+            count_rows(self.means, self.counts, X[1:])
+
     def fill(self, X: Array) -> Array:
         """The rows with means in place of NaN; 0 where nothing was learned."""
         means = np.zeros(X.shape[1])
@@ -64,6 +70,13 @@ def count_row(means: Array, counts: Array, x: Array) -> None:
         if counts[j] > 0.0 or x[j] != 0.0:
             counts[j] += 1.0
             means[j] += (x[j] - means[j]) / counts[j]
+
+
+@compiled("void(f8[::1], f8[::1], f8[:, ::1])")
+def count_rows(means: Array, counts: Array, X: Array) -> None:
+    """`count_row` one after the other."""
+    for n in range(len(X)):
+        count_row(means, counts, X[n])
 
 
 @compiled("i8(f8[:, ::1])")

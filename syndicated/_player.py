@@ -25,7 +25,7 @@ from syndicated.policies import Policy
 from syndicated.policies.base import NO_FEATURES, ArmPolicy
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Tuner
-from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints, NamedArms, Params
+from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints, NamedArms, NamedRounds, Params
 
 NO_SCORES: Array = np.empty(0)
 NO_ARMS: Ints = np.empty(0, dtype=np.int64)
@@ -178,6 +178,8 @@ class Player:
         """The decisions of rounds from this one on, nothing being learned between them. Changes nothing."""
         if isinstance(given, np.ndarray) and given.ndim == 3 and self._in_batches:
             return self._decide_tables(given, round_)
+        if isinstance(given, NamedRounds) and self._in_batches and isinstance(self.policies[0], ArmPolicy):
+            return self._decide_named(given, self.policies[0], round_)
         decisions: list[Decision] = []
         for n, arms in enumerate(given):
             decision = self.decide(arms, round_ + n, last)
@@ -197,21 +199,41 @@ class Player:
         played = zip(count(round_), arms, rows)
         return [Decision(id_, t, arm, x, 1.0, params, choice) for t, arm, x in played]
 
+    def _decide_named(self, given: NamedRounds, policy: ArmPolicy, round_: int) -> list[Decision]:
+        """The decisions of a tuner that draws nothing, of arms that bring nothing but their ids."""
+        choice, id_, ids = self._only_choice, self.id, given.ids
+        params = policy.theory(round_, choice.params)
+        arms = policy.best_alike(given.x, self.books[0].find(ids), choice.params, round_, self._stream)
+        if min(arms) < 0:
+            self._refuse(given[arms.index(min(arms))], policy, params)
+        played = zip(count(round_), arms, given.x)
+        return [Decision(id_, t, arm, x, 1.0, params, choice, ids[arm]) for t, arm, x in played]
+
     def replay(self, given: Any, places: Ints, rewards: Array, round_: int, last: Choice) -> Replayed:
         """Play rounds from this one on, and learn the reward of those in which the arm is the one that was played."""
         played, done = np.empty(len(given), dtype=np.int64), 0
-        tables = isinstance(given, np.ndarray) and given.ndim == 3 and self._in_batches
+        self._prepared = self._point_probabilities = None
         while done < len(given):
-            if tables:
-                rest = given[done:], places[done:], rewards[done:]
-                done += self.policies[0].replay(*rest, self._only[0], round_ + done, played[done:])
-            if done < len(given):
-                decision = self.decide(given[done], round_ + done, last)
+            more = self._replay_on(given, places, rewards, round_, played, done) if self._in_batches else 0
+            if not more:
+                decision, more = self.decide(given[done], round_ + done, last), 1
                 last, played[done] = decision.choice or last, decision.place
                 if decision.place == places[done]:
                     self.learn(decision, float(rewards[done]))
-                done += 1
+            done += more
         return played, last
+
+    def _replay_on(self, given: Any, places: Ints, rewards: Array, round_: int, played: Ints, done: int) -> int:
+        """Go on with a replay as far as the policy has a compiled form of it; how many rounds."""
+        policy, log = self.policies[0], (places[done:], rewards[done:], self._only[0])
+        if isinstance(given, np.ndarray) and given.ndim == 3:
+            return policy.replay(given[done:], *log, round_ + done, played[done:])
+        if not isinstance(given, NamedRounds) or not isinstance(policy, ArmPolicy):
+            return 0
+        X, numbers, rng = given.x[done:], self.books[0].find(given.ids), self._stream(round_ + done)
+        more = policy.replay_alike(X, numbers, *log, rng, played[done:])
+        self.means.learn_many(X[:more][played[done : done + more] == places[done : done + more]])
+        return more
 
     def decide_slate(self, given: npt.ArrayLike | NamedArms, round_: int, last: Choice, k: int) -> list[Decision]:
         """The k best arms by the choice of a round, each a decision of its own from this round on. Changes nothing.
@@ -329,13 +351,22 @@ class Player:
 
     def learn_many(self, decisions: Sequence[Decision], rewards: Array) -> None:
         """`learn` one after the other."""
-        if not decisions or not self._in_batches or decisions[0].name is not None:
+        shapes, names = {each.x.shape for each in decisions}, [each.name for each in decisions]
+        has_names, policy = None not in names, self.policies[0]
+        batch = self._in_batches and len(shapes) == 1 and (isinstance(policy, ArmPolicy) or not any(names))
+        if not batch or not (has_names or names.count(None) == len(names)):
             for decision, reward in zip(decisions, rewards.tolist(), strict=True):
                 self.learn(decision, reward)
             return
         self._prepared = self._point_probabilities = None
-        X = np.concatenate([decision.x for decision in decisions]).reshape(len(decisions), -1)
-        self.policies[0].learn_many(X, rewards, [decision.params for decision in decisions])
+        X, params = np.concatenate([each.x for each in decisions]), [each.params for each in decisions]
+        X = X.reshape(len(decisions), -1)
+        if isinstance(policy, ArmPolicy) and has_names:
+            numbers = [self.books[0].give(name) for name in names if name is not None]
+            policy.learn_arms(np.array(numbers), X, rewards, params)
+            self.means.learn_many(X)
+        else:
+            policy.learn_many(X, rewards, params)
 
     def retire(self, id_: ArmId) -> None:
         """Forget the model of an arm. A reward that comes later makes it a new one."""
@@ -348,13 +379,12 @@ class Player:
     def add_numbered(self, arms: Any) -> None:
         """Add rows to the catalogue, or give known numbers other rows."""
         assert self.numbered is not None
-        before, by_number = self.numbered.rows, isinstance(arms, Mapping)
+        count, by_number = len(self.numbered.rows), isinstance(arms, Mapping)
         rows = self.check_table(list(arms.values()) if by_number else arms)
         check_features(rows)
-        if rows.ndim != before.ndim:
+        if rows.ndim != self.numbered.rows.ndim:
             raise InputError(f"the rows of a catalogue must be all sparse, or none of them; got shape {rows.shape}")
-        end = len(before) + len(rows)
-        numbers = check_numbers(list(arms), len(before)) if by_number else np.arange(len(before), end)
+        numbers = check_numbers(list(arms), count) if by_number else np.arange(count, count + len(rows))
         self.numbered.put(numbers, rows)
         self.catalogue = self.numbered.rows
         for policy in self.policies:

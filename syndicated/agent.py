@@ -34,7 +34,7 @@ from syndicated.registry import find
 from syndicated.space import Space
 from syndicated.spec import build, complete, spec_of, text_of
 from syndicated.tuners import TUNERS, Consensus, Fixed, Tuner
-from syndicated.types import ArmId, Array, Choice, Decision, Ints, Params
+from syndicated.types import ArmId, Array, Choice, Decision, Ints, NamedRounds, Params
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -271,8 +271,8 @@ class Agent(Parameters):
     def decide_many(self, contexts: Any, arms: Any = None) -> list[Decision]:
         """`decide` for each of these contexts, with the same arms, or for each of these tables of rows; all or none.
 
-        The decisions are those of one call after the other. For `LinUCB` with nothing tuned, and an array of tables
-        (n, K, d), they are made in one compiled call.
+        The decisions are those of one call after the other. With nothing tuned they are made in one compiled call: by
+        `LinUCB` for an array of tables (n, K, d), by `ArmUCB` for contexts of numbers and arms that are ids.
 
         >>> tables = np.random.default_rng(0).normal(size=(100, 5, 3))
         >>> agent = Agent()
@@ -292,8 +292,8 @@ class Agent(Parameters):
         `contexts` and `arms` are as in `decide_many`; `places` and `rewards` say which of its arms was played in each
         round, and what it gave. Where the log drew its arms uniformly, the mean reward of the rounds that agree is what
         the agent would have earned (Li et al., *Unbiased offline evaluation of contextual-bandit-based news article
-        recommendation algorithms*, WSDM 2011); `evaluate` does it for other logs, with intervals. An array of tables
-        (n, K, d) is replayed at compiled speed by `LinUCB` with nothing tuned.
+        recommendation algorithms*, WSDM 2011); `evaluate` does it for other logs, with intervals. What `decide_many`
+        decides in one compiled call is replayed at compiled speed.
 
         >>> rng = np.random.default_rng(0)
         >>> tables, places = rng.normal(size=(500, 4, 2)), rng.integers(4, size=500)
@@ -308,7 +308,8 @@ class Agent(Parameters):
         if logged.shape != (n,) or logged.dtype.kind not in "iu" or earned.shape != (n,):
             got = f"{logged.dtype} of shape {logged.shape} and {earned.shape}"
             raise InputError(f"places and rewards must be {n} whole numbers and {n} numbers, one a round; got {got}")
-        sizes = np.full(n, read.shape[1]) if isinstance(read, np.ndarray) else np.array([len(arms) for arms in read])
+        alike = read.shape[1] if isinstance(read, np.ndarray) else len(read.ids) if isinstance(read, NamedRounds) else 0
+        sizes = np.full(n, alike) if alike else np.array([len(arms) for arms in read])
         for row in np.flatnonzero((logged < 0) | (logged >= sizes)):
             raise InputError(f"a place must be that of one of its round's {sizes[row]} arms; got {logged[row]}")
         check_each("a reward of this policy", earned.tolist(), *self.policy.rewards)
@@ -327,7 +328,7 @@ class Agent(Parameters):
             return []
         first = self._read(contexts[0], arms)
         if self._reader is not None:
-            return [first, *(self._reader.read(context, arms) for context in contexts[1:])]
+            return self._reader.read_on(first, contexts, arms)
         if isinstance(contexts, np.ndarray) and contexts.ndim == 3:
             n, K, dim = contexts.shape
             return self.player.check_table(contexts.reshape(n * K, dim)).reshape(n, K, dim)
@@ -387,9 +388,7 @@ class Agent(Parameters):
         checked = check_each("a reward of this policy", values, *self.policy.rewards)
         self.player.learn_many(decisions, checked)
         self._open -= rounds
-        add, tuner = self._history.add, self.tuner
-        for decision, reward in zip(decisions, checked.tolist(), strict=True):
-            add(decision, reward, tuner)
+        self._history.add_many(decisions, checked, self.tuner)
 
     def plot(self) -> "Figure":
         """A figure of what was learned since the agent was made or restored, over rounds.

@@ -23,16 +23,21 @@ T = TypeVar("T")
 
 
 def direct_init(cls: type[T]) -> type[T]:
-    """Give a frozen dataclass with slots an `__init__` that fills them directly, in half the time of its own.
+    """Give a frozen dataclass with slots an `__init__` that fills them directly, in a quarter of the time of its own.
 
-    Its own looks up every slot by name, to get around what makes it frozen. A round makes several of them.
+    Its own looks up every slot by name, to get around what makes it frozen. Here the object is of a class with the same
+    slots that is not frozen while they are filled. A round makes several of them.
     """
     own = fields(cls)  # type: ignore[arg-type]
-    names: dict[str, Any] = {f"set_{each.name}": getattr(cls, each.name).__set__ for each in own}
+    unfrozen = type(cls.__name__, (), {"__slots__": [each.name for each in own]})
+    names: dict[str, Any] = {"become": vars(object)["__class__"].__set__, "unfrozen": unfrozen, "frozen": cls}
     names |= {f"default_{each.name}": each.default for each in own}
     given = [each.name + ("" if each.default is MISSING else f"=default_{each.name}") for each in own]
-    body = "; ".join(f"set_{each.name}(self, {each.name})" for each in own)
-    exec(f"def __init__(self, {', '.join(given)}): {body}", names)
+    body = "; ".join(f"self.{each.name} = {each.name}" for each in own)
+    exec(
+        f"def __init__(self, {', '.join(given)}):\n become(self, unfrozen); {body}; self.__class__ = frozen",
+        names,
+    )
     names["__init__"].__annotations__ = cls.__init__.__annotations__
     cls.__init__ = names["__init__"]  # type: ignore[method-assign]
     return cls
@@ -75,6 +80,23 @@ class NamedArms:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRounds:
+    """Rounds with the same arms, which bring nothing but their ids: a round has one row, that of all its arms.
+
+    The rows are known to be valid, and no number is missing.
+    """
+
+    ids: tuple[ArmId, ...]
+    x: Array
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, n: int) -> NamedArms:
+        return NamedArms(self.ids, np.tile(self.x[n], (len(self.ids), 1)), True)
 
 
 @direct_init

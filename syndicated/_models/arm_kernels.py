@@ -19,7 +19,7 @@ import numpy.typing as npt
 from syndicated._argmax import best
 from syndicated._compiled import compiled
 from syndicated._models.logistic import logistic_gain, sigmoid
-from syndicated._models.scaled_kernels import LEVEL_MEMORY, MAX_GAIN, MAX_SIZES, NO_LIMIT, largest_usual
+from syndicated._models.scaled_kernels import ALARM, LEVEL_MEMORY, MAX_GAIN, MAX_SIZES, NO_LIMIT, largest_usual
 from syndicated.streams import Word, fill_normals, fill_uniforms
 from syndicated.types import Array, Ints
 
@@ -305,6 +305,76 @@ def best_of_arms(
     best(out, scores, np.empty((0, 0)))
 
 
+@compiled(f"void(i8[::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {SCALE}, {ARMS}, {BELIEF})")
+def best_of_alike(
+    out: Ints,
+    X: Array,
+    x: Array,
+    numbers: Ints,
+    boldness: Array,
+    look_again: float,
+    spread: float,
+    is_logistic: bool,
+    seed: Word,
+    purpose: Word,
+    round_: int,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+) -> None:
+    """`best_of_arms` of arms that all have the row x, which is written into X.
+
+    `wide` is the share of decisions that wait for their rewards, times `spread`.
+    """
+    for a in range(len(X)):
+        for j in range(len(x)):
+            X[a, j] = x[j]
+    count = int(sums[ROWS])
+    wide = spread * (round_ - count) / round_ if round_ > count else 0.0
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    address = (seed, purpose, np.uint64(round_), np.uint64(0))
+    given = (boldness, look_again, wide, is_logistic, *address, *model)
+    best_of_arms(out, X, numbers, *given)
+
+
+@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {SCALE}, {ARMS}, {BELIEF})")
+def best_of_arms_many(
+    out: Ints,
+    rows_of_rounds: Array,
+    numbers: Ints,
+    boldness: Array,
+    look_again: float,
+    spread: float,
+    is_logistic: bool,
+    seed: Word,
+    purpose: Word,
+    round_: int,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+) -> None:
+    """`best_of_alike` in one round after the other."""
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    X = np.empty((len(numbers), rows_of_rounds.shape[1]))
+    for t in range(len(rows_of_rounds)):
+        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, *model)
+        best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
+
+
 @compiled(f"void(f8[::1], f8[:,::1], {SCALE}, f8[:,::1], f8[::1])")
 def along(out: Array, X: Array, center: Array, weight: Array, P: Array, direction: Array) -> None:
     """z'direction / sqrt(z'P z) of every row."""
@@ -578,3 +648,101 @@ def learn_reward(
     learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit, falls)
     observe(x, columns, sums)
     return int(sums[ROWS])
+
+
+@compiled(f"i8(i8[::1], f8[:,::1], f8[::1], b1, i8, i8[::1], f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})")
+def learn_rewards(
+    numbers: Ints,
+    X: Array,
+    given: Array,
+    is_logistic: bool,
+    due: int,
+    last: Ints,
+    columns: Array,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+    rows: Array,
+    rewards: Array,
+    sites: Array,
+    next_visit: Ints,
+    falls: Array,
+) -> int:
+    """`learn_reward` one after the other, until so many are due, an alarm, or an arm that has no place: how many."""
+    belief = (sums, prior, common, common_covariance, common_prior)
+    model = (center, weight, own, covariances, plays, *belief, rows, rewards, sites, next_visit, falls)
+    for n in range(len(numbers)):
+        k = numbers[n]
+        if k >= len(plays):
+            return n
+        last[k] = learn_reward(k, X[n], given[n], is_logistic, columns, *model)
+        if last[k] >= due or max(sums[LEVEL_ALARM], falls[k, SUSPICION]) > ALARM:
+            return n + 1
+    return len(numbers)
+
+
+@compiled(
+    f"UniTuple(i8, 2)(i8[::1], f8[:,::1], i8[::1], i8[::1], f8[::1], f8[::1], f8, f8, b1, u8, u8, i8, i8, i8[::1], "
+    f"f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})"
+)
+def replay_arms(
+    out: Ints,
+    rows_of_rounds: Array,
+    numbers: Ints,
+    places: Ints,
+    given: Array,
+    boldness: Array,
+    look_again: float,
+    spread: float,
+    is_logistic: bool,
+    seed: Word,
+    purpose: Word,
+    round_: int,
+    due: int,
+    last: Ints,
+    columns: Array,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+    rows: Array,
+    rewards: Array,
+    sites: Array,
+    next_visit: Ints,
+    falls: Array,
+) -> tuple[int, int]:
+    """`best_of_alike` in one round after the other, and `learn_reward` where it is the arm that was played.
+
+    Until so many rewards are due, an alarm, the first reward of an arm, or scores that are not finite: how many rounds,
+    and the arm whose reward was the reason, or -1.
+    """
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    learned = (*model, rows, rewards, sites, next_visit, falls)
+    X = np.empty((len(numbers), rows_of_rounds.shape[1]))
+    for t in range(len(rows_of_rounds)):
+        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, *model)
+        best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
+        if out[t] < 0:
+            return t, -1
+        if out[t] != places[t]:
+            continue
+        k = numbers[out[t]]
+        if not 0 <= k < len(plays):
+            return t, -1
+        last[k] = learn_reward(k, rows_of_rounds[t], given[t], is_logistic, columns, *learned)
+        if last[k] >= due or max(sums[LEVEL_ALARM], falls[k, SUSPICION]) > ALARM:
+            return t + 1, k
+    return len(rows_of_rounds), -1

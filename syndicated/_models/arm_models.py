@@ -35,10 +35,13 @@ from syndicated._models.arm_kernels import (
     along,
     beliefs,
     best_of_arms,
+    best_of_arms_many,
     learn_reward,
+    learn_rewards,
     learn_rows,
     leave_cut_rows,
     level_of,
+    replay_arms,
     ucb_scores_of_arms,
     unit_of,
 )
@@ -197,6 +200,23 @@ class ArmModels(Learner):
         best_of_arms(played, arms.x, arms.numbers, *asked, *self._scale_for(arms), *self._model)
         return played.tolist()
 
+    def ucb_best_many(
+        self, X: Array, numbers: Ints, boldness: Array, rng: Stream, guarded: bool, spread: float
+    ) -> list[int]:
+        """`ucb_best` with one boldness, in rounds from that of a stream on: arms have the row of the round.
+
+        Draws are as wide as `spread` times the share of decisions that wait for their rewards.
+        """
+        played = np.empty(len(X), dtype=np.int64)
+        asked = boldness, self._look_again(guarded), spread, self.logistic, *rng.skip(0)[:3]
+        best_of_arms_many(played, X, numbers, *asked, self.center, self.weight, *self._model)
+        return played.tolist()
+
+    @property
+    def may_try(self) -> bool:
+        """Whether `tried` may give an arm."""
+        return not self.varying and self._tries
+
     def _look_again(self, guarded: bool) -> float:
         return (LOOK_AGAIN if self.varying else LOOK_AGAIN_ALIKE) if guarded else 0.0
 
@@ -245,6 +265,52 @@ class ArmModels(Learner):
         if count <= EARLY_ROWS:
             self.early_rows[count - 1, : len(x)] = x
             self.early_rewards[count - 1], self.early_arms[count - 1] = reward - self.sums[ORIGIN], number + 1
+        self._keep_up(number, count)
+
+    def learn_many(self, numbers: Ints, X: Array, rewards: Array) -> None:
+        """`learn` one reward after the other."""
+        done = 0
+        while done < len(X):
+            if not self._learns_in_batches(X) or numbers[done] >= len(self.plays):
+                self.learn(int(numbers[done]), X[done], float(rewards[done]))
+                done += 1
+                continue
+            given = numbers[done:], X[done:], rewards[done:], self.logistic, self.refresh_at, self.last, self.columns
+            done += learn_rewards(*given, self.center, self.weight, *self._model, *self._ring)
+            self._keep_up(int(numbers[done - 1]), self.count)
+
+    def replay(
+        self,
+        X: Array,
+        numbers: Ints,
+        places: Ints,
+        rewards: Array,
+        boldness: Array,
+        rng: Stream,
+        guarded: bool,
+        spread: float,
+        played: Ints,
+    ) -> int:
+        """Play one round after the other as `ucb_best_many` does, and learn where that is what was played.
+
+        Gives how many were played, until a refresh, an alarm, or the first reward of an arm.
+        """
+        if not self._learns_in_batches(X):
+            return 0
+        given = X, numbers, places, rewards, boldness, self._look_again(guarded), spread, self.logistic
+        more = *rng.skip(0)[:3], self.refresh_at, self.last, self.columns, self.center, self.weight
+        done, number = replay_arms(played, *given, *more, *self._model, *self._ring)
+        if number >= 0:
+            self._keep_up(int(number), self.count)
+        return int(done)
+
+    def _learns_in_batches(self, X: Array) -> bool:
+        """Whether rows like these can be learned with nothing but the kernels between one refresh and the next."""
+        early = self.count < EARLY_ROWS or not self.varying
+        return not early and not self._copies and X.shape[1] <= len(self.center)
+
+    def _keep_up(self, number: int, count: int) -> None:
+        """After the count-th reward, which this arm had: look again at scales, or start again, if it is time."""
         if count >= self.refresh_at:
             self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()

@@ -13,7 +13,7 @@ from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
 TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by rounding
-BLOCK = 64
+BLOCK, MANY = 64, 512  # arms at a time
 FEW = 16  # one arm in so many of a catalogue, or less: their own columns are read in place of all
 NO_DRAWS: Array = np.empty(0)
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
@@ -48,6 +48,24 @@ def columns(X: Array, size: int) -> Array:
     return out
 
 
+@compiled("void(f8[:,::1], f8[:,::1], i8, i8, f8[::1], f8[::1])")
+def turn(out: Array, X: Array, start: int, count: int, centre: Array, unit: Array) -> None:
+    """Make the first columns those of `standard_columns` of so many rows, from one on."""
+    whole = count - count % 4
+    for a in range(0, whole, 4):  # four rows at once: their columns are written side by side
+        for i in range(X.shape[1]):
+            c, u = centre[i], unit[i]
+            out[i, a], out[i, a + 1] = (X[start + a, i] - c) * u, (X[start + a + 1, i] - c) * u
+            out[i, a + 2], out[i, a + 3] = (X[start + a + 2, i] - c) * u, (X[start + a + 3, i] - c) * u
+    for a in range(whole, count):
+        for i in range(X.shape[1]):
+            out[i, a] = (X[start + a, i] - centre[i]) * unit[i]
+    for i in range(X.shape[1]):
+        if not unit[i] > 0.0:
+            for a in range(count):
+                out[i, a] = np.sign(X[start + a, i])
+
+
 @compiled("f8[:,::1](f8[:,::1], f8[::1], f8[::1], i8)")
 def standard_columns(X: Array, centre: Array, unit: Array, size: int) -> Array:
     """`columns` of the features less their centre, times one over their scale.
@@ -55,11 +73,21 @@ def standard_columns(X: Array, centre: Array, unit: Array, size: int) -> Array:
     The scale of a column that was never seen other than 0 is not known (its unit is 0): whatever is not 0 there is 1.
     """
     out = np.ones((size, len(X)))
+    turn(out, X, 0, len(X), centre, unit)
+    return out
+
+
+@compiled("b1(f8[:,::1], f8[:,::1], f8[::1], f8[::1])")
+def refill(columns: Array, X: Array, centre: Array, unit: Array) -> bool:
+    """Make the first columns the `standard_columns` of X, in the same array; whether any number is another one."""
+    changed = False
     for start in range(0, len(X), BLOCK):
         for i in range(X.shape[1]):
             for a in range(start, min(start + BLOCK, len(X))):
-                out[i, a] = (X[a, i] - centre[i]) * unit[i] if unit[i] > 0.0 else np.sign(X[a, i])
-    return out
+                value = (X[a, i] - centre[i]) * unit[i] if unit[i] > 0.0 else np.sign(X[a, i])
+                changed |= columns[i, a] != value
+                columns[i, a] = value
+    return changed
 
 
 @compiled("f8[:,::1](f8[:,::1], i8[::1])")
@@ -75,7 +103,16 @@ def take(columns: Array, numbers: Ints) -> Array:
 @compiled("f8[::1](f8[:,::1], f8[::1])")
 def dot(columns: Array, theta: Array) -> Array:
     """x_a' theta for every arm."""
-    out = np.zeros(columns.shape[1])
+    out = np.empty(columns.shape[1])
+    fill_dot(out, columns, theta)
+    return out
+
+
+@compiled("void(f8[::1], f8[:,::1], f8[::1])")
+def fill_dot(out: Array, columns: Array, theta: Array) -> None:
+    """`dot` of as many of the arms as there is room for."""
+    for a in range(len(out)):
+        out[a] = 0.0
     whole = len(columns) - len(columns) % 4
     # Four columns at once: a sum is loaded and stored a quarter as often. The sums stay in their order.
     for i in range(0, whole, 4):
@@ -86,14 +123,21 @@ def dot(columns: Array, theta: Array) -> Array:
     for i in range(whole, len(columns)):
         for a in range(len(out)):
             out[a] += theta[i] * columns[i, a]
-    return out
 
 
 @compiled("f8[::1](f8[:,::1], f8[:,::1])")
 def squares(columns: Array, inverse: Array) -> Array:
     """x_a' V⁻¹ x_a for every arm, using the symmetry of V⁻¹; rounding may leave it a little below 0."""
-    out = np.zeros(columns.shape[1])
-    row = np.empty(columns.shape[1])
+    out = np.empty(columns.shape[1])
+    fill_squares(out, np.empty(columns.shape[1]), columns, inverse)
+    return out
+
+
+@compiled("void(f8[::1], f8[::1], f8[:,::1], f8[:,::1])")
+def fill_squares(out: Array, row: Array, columns: Array, inverse: Array) -> None:
+    """`squares` of as many of the arms as there is room for, and in `row`, too."""
+    for a in range(len(out)):
+        out[a] = 0.0
     for i in range(len(columns)):
         for a in range(len(out)):
             row[a] = inverse[i, i] * columns[i, a]
@@ -109,6 +153,21 @@ def squares(columns: Array, inverse: Array) -> Array:
                 row[a] += twice * columns[j, a]
         for a in range(len(out)):
             out[a] += row[a] * columns[i, a]
+
+
+@compiled("f8[::1](f8[:,::1], f8[:,::1], i8)")
+def squares_of_many(columns: Array, inverse: Array, count: int) -> Array:
+    """`squares` of the first columns, a few at a time, which stay in the cache: they are read D times."""
+    out = np.empty(count)
+    for start in range(0, count, MANY):
+        size = min(MANY, count - start)
+        some = np.empty((len(columns), size))
+        for i in range(len(columns)):
+            for a in range(size):
+                some[i, a] = columns[i, start + a]
+        found = squares(some, inverse)
+        for a in range(size):
+            out[start + a] = found[a]
     return out
 
 
@@ -143,22 +202,41 @@ def within(row: int, rows: Ints) -> bool:
     return found
 
 
+@compiled("void(f8[:,::1], f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], i8[::1])")
+def linear_parts(
+    means: Array, widths: Array, X: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, rows: Ints
+) -> None:
+    """x' theta and x' V⁻¹ x of every arm, for each of these rows of the penalties.
+
+    A few arms at a time are turned, and stay in the cache for all that is computed from them.
+    """
+    size = min(BLOCK, len(X))
+    arms, row_of = np.ones((thetas.shape[1], size)), np.empty(size)
+    for start in range(0, len(X), BLOCK):
+        end = min(start + BLOCK, len(X))
+        turn(arms, X, start, end - start, centre, unit)
+        for row in range(len(thetas)):
+            if within(row, rows):
+                fill_dot(means[row, start:end], arms, thetas[row])
+                fill_squares(widths[row, start:end], row_of, arms, inverses[row])
+
+
 @compiled("void(f8[:,::1], f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], i8[::1], f8[::1])")
 def ucb_scores(
     out: Array, X: Array, centre: Array, unit: Array, inverses: Array, thetas: Array, rows: Ints, alphas: Array
 ) -> None:
     """x' theta + alpha sqrt(x' V⁻¹ x) for every point (its row of the penalties, its alpha) and arm."""
-    arms = standard_columns(X, centre, unit, thetas.shape[1])
+    means, widths = np.empty((len(thetas), len(X))), np.empty((len(thetas), len(X)))
+    linear_parts(means, widths, X, centre, unit, inverses, thetas, rows)
     for row in range(len(thetas)):
         if not within(row, rows):
             continue
-        mean, width = dot(arms, thetas[row]), squares(arms, inverses[row])
         for a in range(len(X)):
-            width[a] = math.sqrt(max(width[a], 0.0))
+            widths[row, a] = math.sqrt(max(widths[row, a], 0.0))
         for n in range(len(rows)):
             if rows[n] == row:
                 for a in range(len(X)):
-                    out[n, a] = mean[a] + alphas[n] * width[a]
+                    out[n, a] = means[row, a] + alphas[n] * widths[row, a]
 
 
 @compiled("void(f8[:,::1], i8[::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[::1])")

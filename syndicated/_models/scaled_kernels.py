@@ -8,11 +8,9 @@ from syndicated._argmax import best
 from syndicated._compiled import compiled
 from syndicated._models.kernels import (
     break_ties,
-    dot,
+    linear_parts,
     solve_lower,
     solve_upper,
-    squares,
-    standard_columns,
     ucb_scores,
     update_factor,
 )
@@ -121,6 +119,14 @@ def parts(flat: Array, dim: int, size: int) -> Model:
     )
 
 
+@compiled(f"{SCORING}({MODEL})")
+def scoring_of(model: Model) -> Scoring:
+    """What scores are computed from."""
+    _, _, sums, _, _, stack, theta, _, centre, unit, _, _, known, slots = model
+    size = len(theta)
+    return centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known, slots
+
+
 @compiled("f8(f8, f8[::1], b1, f8)")
 def unit_of_boldness(N: float, sums: Array, intercept: bool, discount: float) -> float:
     """What a boldness of 1 stands for: the noise that N errors show, 1 if there is none; less as far as rows are new.
@@ -209,13 +215,13 @@ def usual(sums: Array, sizes: Array, count: int, error: float, scale: float, fir
 def own_scores(out: Array, X: Array, scoring: Scoring, alphas: Array) -> None:
     """`ucb_scores` of rows that have effects of their own, under the first of the inverses."""
     centre, unit, inverses, thetas, sums, known, slots = scoring
-    arms, K = standard_columns(X, centre, unit, thetas.shape[1]), len(X)
-    shares, means, left = np.empty(K), np.empty(K), np.empty(K)
-    linear, widths = dot(arms, thetas[0]), squares(arms, inverses[0])
+    K = len(X)
+    shares, means, left, linear, widths = np.empty(K), np.empty(K), np.empty(K), np.empty((1, K)), np.empty((1, K))
+    linear_parts(linear, widths, X, centre, unit, inverses[:1], thetas[:1], np.zeros(1, dtype=np.int64))
     own_effects(shares, means, left, X, known, slots, sums[OWN])
     for a in range(len(X)):
-        mean = linear[a] + shares[a] * (means[a] - linear[a])
-        width = math.sqrt((1.0 - shares[a]) ** 2 * max(widths[a], 0.0) + left[a])
+        mean = linear[0, a] + shares[a] * (means[a] - linear[0, a])
+        width = math.sqrt((1.0 - shares[a]) ** 2 * max(widths[0, a], 0.0) + left[a])
         for n in range(len(alphas)):
             out[n, a] = mean + alphas[n] * width
 
@@ -245,15 +251,16 @@ def ucb_best(out: Ints, X: Array, scoring: Scoring, boldness: Array, noise: floa
     return break_ties(scores, np.empty(0))
 
 
-@compiled(f"void(i8[::1], f8[:,:,::1], {SCORING}, f8[::1], f8)")
-def ucb_best_many(out: Ints, tables: Array, scoring: Scoring, boldness: Array, noise: float) -> None:
-    """`ucb_best` of one boldness for each of many tables; `TIED` where several arms are best."""
+@compiled("void(i8[::1], f8[:,:,::1], f8[::1], i8, f8, f8)")
+def decide_rounds(out: Ints, tables: Array, flat: Array, size: int, boldness: float, noise: float) -> None:
+    """`decide_round` of each of many tables."""
     K, dim = tables.shape[1], tables.shape[2]
-    together, no_draws = max(1, ROWS_TOGETHER // K), np.empty(0)
+    together, no_draws, given = max(1, ROWS_TOGETHER // K), np.empty(0), np.full(1, boldness)
+    scoring = scoring_of(parts(flat, dim, size))
     for start in range(0, len(tables), together):
         some = tables[start : start + together]
         scores = np.empty((len(some), K))
-        natural_scores(scores.reshape((1, -1)), some.reshape((-1, dim)), scoring, boldness, noise)
+        natural_scores(scores.reshape((1, -1)), some.reshape((-1, dim)), scoring, given, noise)
         for t in range(len(some)):
             own, arm = scores[t : t + 1], out[start + t : start + t + 1]
             best(arm, own, some[t])
@@ -377,11 +384,10 @@ def observe(model: Model, x: Array, y: float, count: int, factored: bool) -> flo
 def decide_round(X: Array, flat: Array, size: int, boldness: float, discount: float) -> tuple[int, float]:
     """`ucb_best` of one boldness, or `TIED`, and the `unit_of_boldness`."""
     dim = X.shape[1]
-    G, _, sums, _, _, stack, theta, _, centre, unit, _, _, known, slots = parts(flat, dim, size)
-    noise = unit_of_boldness(G[-1, -1], sums, size > dim, discount)
+    model = parts(flat, dim, size)
+    noise = unit_of_boldness(model[0][-1, -1], model[2], size > dim, discount)
     out, given = np.empty(1, dtype=np.int64), np.full(1, boldness)
-    scoring = centre, unit, stack.reshape((1, size, size)), theta.reshape((1, size)), sums, known, slots
-    if ucb_best(out, X, scoring, given, noise):
+    if ucb_best(out, X, scoring_of(model), given, noise):
         return TIED, noise
     return int(out[0]), noise
 
@@ -392,12 +398,20 @@ def learn_round(flat: Array, x: Array, y: float, count: int, size: int, factored
     return observe(parts(flat, len(x), size), x, y, count, factored)
 
 
-@compiled(f"UniTuple(f8, 2)({MODEL}, f8[:,::1], f8[::1], f8, i8, i8, f8, b1)")
-def observe_many(
-    model: Model, X: Array, rewards: Array, origin: float, count: int, due: int, max_loss: float, factored: bool
+@compiled("UniTuple(f8, 2)(f8[::1], f8[:,::1], f8[::1], f8, i8, i8, f8, i8, b1)")
+def learn_rounds(
+    flat: Array,
+    X: Array,
+    rewards: Array,
+    origin: float,
+    count: int,
+    due: int,
+    max_loss: float,
+    size: int,
+    factored: bool,
 ) -> tuple[float, float]:
     """`observe` one row after the other, until the model is due for a refresh: how many, and what the last one cost."""
-    lost = 0.0
+    model, lost = parts(flat, X.shape[1], size), 0.0
     for t in range(len(X)):
         lost = observe(model, X[t], rewards[t] - origin, count + t + 1, factored)
         if count + t + 1 >= due or not lost < max_loss:

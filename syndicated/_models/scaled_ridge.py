@@ -43,7 +43,7 @@ import numpy.typing as npt
 
 from syndicated._catalogue import put_columns
 from syndicated._learner import Learner
-from syndicated._models.kernels import dot, squares, standard_columns, update_squares
+from syndicated._models.kernels import dot, refill, squares, squares_of_many, standard_columns, update_squares
 from syndicated._models.known_rows import (
     FEATURES,
     MAX_ROWS,
@@ -91,15 +91,15 @@ from syndicated._models.scaled_kernels import (
     TIES,
     TOTAL,
     decide_round,
+    decide_rounds,
     doubts_level,
     largest_usual,
     learn_round,
+    learn_rounds,
     meet,
-    observe_many,
     replay_rounds,
     standard,
     ucb_best,
-    ucb_best_many,
     unit_of_boldness,
 )
 from syndicated.errors import InputError
@@ -405,7 +405,7 @@ class ScaledRidge(Learner):
     def best_many(self, tables: Array, boldness: Array) -> list[int]:
         """`best` of one boldness for each of many tables; `TIED` where several arms are equally good."""
         played = np.empty(len(tables), dtype=np.int64)
-        ucb_best_many(played, tables, self._scoring, boldness, self.estimate({})[1])
+        decide_rounds(played, tables, self._flat, self.size, boldness.item(), self.estimate({})[1])
         return played.tolist()
 
     def _estimated_solutions(self, count: int) -> Solutions:
@@ -444,8 +444,8 @@ class ScaledRidge(Learner):
                 self.learn(X[done], float(rewards[done]))
                 done += 1
                 continue
-            rest, due = (X[done:], rewards[done:], self.origin, self.count), self.due
-            taken, lost = observe_many(self._arrays, *rest, due, MAX_PRECISION_LOSS, self.factored)
+            rest = X[done:], rewards[done:], self.origin, self.count, self.due
+            taken, lost = learn_rounds(self._flat, *rest, MAX_PRECISION_LOSS, self.size, self.factored)
             self.count, self._estimated, done = self.count + int(taken), None, done + int(taken)
             self._keep_up(lost)
 
@@ -604,13 +604,14 @@ class ScaledRidge(Learner):
 
     def _review(self) -> None:
         """After a column got its first unit: arms whose value there is another one have another width."""
-        before = self.catalogue
-        self._view()
-        if not np.array_equal(before, self.catalogue):
+        if self._view():
             self._square()
 
-    def _view(self) -> None:
-        """The arrays that an observation changes, at hand in one, and the catalogue in the model's units."""
+    def _view(self) -> bool:
+        """The arrays that an observation changes, at hand in one, and the catalogue in the model's units.
+
+        Gives whether the catalogue is another one.
+        """
         own = [getattr(self, name) for name in MODEL_FIELDS]
         self._flat, start = np.concatenate([array.ravel() for array in own]), 0
         for name, array in zip(MODEL_FIELDS, own, strict=True):
@@ -624,13 +625,16 @@ class ScaledRidge(Learner):
         self._solutions: dict[int, Solutions] = {}
         self._estimated = None
         self._empty = bool(self.G[-1, -1] == 0.0)
+        if self.catalogue.shape[1] >= len(self.rows):
+            return refill(self.catalogue, self.rows, self.centre, self.unit)
         self.catalogue = standard_columns(self.rows, self.centre, self.unit, self.size)
+        return True
 
     def _square(self) -> None:
         self._solutions.clear()
         self.squared = np.zeros((1, 0 if self.factored else len(self.rows)))
         if self.squared.size:
-            self.squared[0] = squares(self.catalogue, self.stack[0])
+            self.squared[0] = squares_of_many(self.catalogue, self.stack[0], len(self.rows))
 
 
 def _units(low: Array, high: Array) -> Array:

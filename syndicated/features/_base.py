@@ -84,6 +84,10 @@ class Encoder(ABC):
         """`rows` of so many arms by the short way, if the context is nothing but numbers that are all there."""
         return None
 
+    def plain_contexts(self, contexts: Any) -> Array | None:
+        """The row that arms without features have in each of many contexts, if all are as `plain_rows` takes them."""
+        return None
+
     def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
         """The features of arms that bring nothing but their ids."""
         return self.table(context, [InlineArm(id_) for id_ in ids])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from syndicated._missing import repeat_first
+from syndicated._missing import first_invalid, repeat_first
 from syndicated._validation import shorten
 from syndicated.errors import InputError, StateError
 from syndicated.features._arm import ArmFields, InlineArm, PreparedArm
@@ -78,7 +78,11 @@ class Fields(Encoder):
             return None
         self._check_cells(count)
         table = np.empty((count, self.dim))
-        return table if self._sides[0].pack(context, table) and repeat_first(table) else None
+        return table if self._sides[0].pack(context, table.data) and repeat_first(table) else None
+
+    def plain_contexts(self, contexts: Any) -> Array | None:
+        rows = self._sides[0].pack_all(contexts) if self._context_is_row else None
+        return rows if rows is not None and first_invalid(rows) < 0 else None
 
     def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
         row: Array | None = self._sides[0].plain(context) if self._context_is_row else None

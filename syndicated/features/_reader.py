@@ -10,7 +10,7 @@ from syndicated.errors import InputError, StateError
 from syndicated.features._arm import Arm, InlineArm, PreparedArm
 from syndicated.features._base import Encoder
 from syndicated.features._values import plain_row, plain_value
-from syndicated.types import ArmId, NamedArms
+from syndicated.types import ArmId, NamedArms, NamedRounds
 
 ID_TYPES = frozenset({str, int})
 PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
@@ -58,6 +58,13 @@ class ArmReader:
         if rows is not None:
             return NamedArms(self._ids, rows, True)
         return NamedArms(self._ids, self.encoder.rows(context, self._ids))
+
+    def read_on(self, first: NamedArms, contexts: Any, arms: Any) -> NamedRounds | list[NamedArms]:
+        """`read` in each of these contexts, the first of which was read just now, with the same arms."""
+        rows = self.encoder.plain_contexts(contexts) if first.ids is self._ids else None
+        if rows is not None:
+            return NamedRounds(first.ids, rows)
+        return [first, *(self.read(context, arms) for context in contexts[1:])]
 
     def _read_described(self, context: Any, arms: list[Any]) -> NamedArms:
         """Arms of which some have features."""

@@ -77,8 +77,8 @@ class Side:
         numbers = pack_plain(given)
         return numbers if numbers is not None and 8 * len(numbers) == len(self.vector) else None
 
-    def pack(self, given: Any, table: Array) -> bool:
-        """Write a list or an object into the first row of a table, if it has nothing but numbers; whether it has."""
+    def pack(self, given: Any, table: memoryview, row: int = 0) -> bool:
+        """Write a list or an object into a row of a table, if it has nothing but numbers; whether it has."""
         if type(given) is dict:
             if tuple(given) != self._plain:
                 return False
@@ -86,10 +86,20 @@ class Side:
         elif type(given) is not list or not self.vector:
             return False
         try:
-            self._packer.pack_into(table.data, 0, *given)
+            self._packer.pack_into(table, row * self._packer.size, *given)
         except (struct.error, OverflowError, TypeError, ValueError):
             return False
         return True
+
+    def pack_all(self, given: Any) -> Array | None:
+        """A row for each of many lists or objects, or a copy of a table, if there is nothing but numbers in it."""
+        size = self._packer.size // 8
+        if isinstance(given, np.ndarray):
+            is_table = self.vector and given.shape[1:] == (size,) and given.dtype.kind in "fiub"
+            return np.array(given, dtype=np.float64, order="C") if is_table else None
+        table = np.empty((len(given), size))
+        data = table.data
+        return table if all(self.pack(each, data, row) for row, each in enumerate(given)) else None
 
     @property
     def plain_places(self) -> bytes:

@@ -141,6 +141,22 @@ class ArmModelPolicy(ArmPolicy):
             self.logistic = self.logistic.fresh()
         self.model.learn(0 if self.models == "shared" else number, x, reward)
 
+    def learn_arms(self, numbers: Ints, X: Array, rewards: Array, params: Sequence[Params]) -> None:
+        done, numbers = 0, np.zeros_like(numbers) if self.models == "shared" else numbers
+        while done < len(X):
+            end = done + self._same_link(rewards[done:])
+            self.model.learn_many(numbers[done:end], X[done:end], rewards[done:end])
+            if end < len(X):  # the reward that changes the link
+                self.learn_arm(int(numbers[end]), X[end], float(rewards[end]), params[end])
+            done = end + 1
+
+    def _same_link(self, rewards: Array) -> int:
+        """How many of the next rewards leave the link as it is."""
+        if self.link != "auto" or not self.is_logistic:
+            return len(rewards)
+        changes = (rewards != 0.0) & (rewards != 1.0)
+        return int(changes.argmax()) if changes.any() else len(rewards)
+
     def retire_arm(self, number: int) -> None:
         if self.models != "shared":
             self.logistic.retire(number)

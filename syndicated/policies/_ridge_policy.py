@@ -1,6 +1,7 @@
 """What the policies on a ridge model share."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -21,7 +22,15 @@ from syndicated._models.kernels import (
 )
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated._models.scaled_kernels import CHECK_ROUNDS
-from syndicated._models.scaled_ridge import DISCOUNT, EFFECTS, OUTLIERS, RESTARTS, Effects, ScaledRidge
+from syndicated._models.scaled_ridge import (
+    DISCOUNT,
+    EFFECTS,
+    MAX_OWN_ARMS,
+    OUTLIERS,
+    RESTARTS,
+    Effects,
+    ScaledRidge,
+)
 from syndicated._validation import MAX_MAGNITUDE, check_number, check_parts
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
@@ -32,9 +41,15 @@ from syndicated.types import Arms, Array, Ints, Params
 # Rounds in which a row that was never played is, of those that come back: four in the time in which rounds double. In
 # every second of them it is the one of which features tell least, of those that may be the best one.
 TRIAL_ROUNDS = frozenset(math.floor(2 ** (k / 4)) for k in range(4 * 62))
-WIDE_TRIALS = frozenset(sorted(TRIAL_ROUNDS)[::2])
+TRIALS_IN_ORDER = sorted(TRIAL_ROUNDS)
+WIDE_TRIALS = frozenset(TRIALS_IN_ORDER[::2])
 NO_ROW = np.zeros(1, dtype=np.bool_)
 CANDIDATE_LAMS, CANDIDATE_MEMORIES = (1e-4, 1e-2, 1.0), (0.995, 1.0)  # what evidence chooses from
+
+
+def trials_between(start: int, end: int) -> list[int]:
+    """The trial rounds from a round on, until before another."""
+    return TRIALS_IN_ORDER[bisect_left(TRIALS_IN_ORDER, start) : bisect_left(TRIALS_IN_ORDER, end)]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -186,7 +201,7 @@ class RidgePolicy(Policy):
         that changes nothing. A level that is in doubt is checked by a row that was not played for long. A point that
         does not explore tries nothing.
         """
-        if not isinstance(self.model, ScaledRidge) or not self._tries(t):
+        if not isinstance(self.model, ScaledRidge) or not self._tries(t) or len(self.model.rows) > MAX_OWN_ARMS:
             return scores
         rows = arms if arms.ndim == 2 else self.model.rows[arms]
         wanted = self.model.unseen(rows) if t % CHECK_ROUNDS == 0 and self._doubts_level else NO_ROW

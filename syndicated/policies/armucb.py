@@ -22,7 +22,7 @@ Li et al., *A contextual-bandit approach to personalized news article recommenda
 models; the logistic models are ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +31,7 @@ from syndicated._models.scaled_ridge import OUTLIERS, RESTARTS, TRIALS
 from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
-from syndicated.types import ArmRows, Arms, Array, Params
+from syndicated.types import ArmRows, Arms, Array, Ints, Params
 
 NO_TIES: Array = np.empty(0)
 NEGLECT, SPREAD = "neglect", "spread"  # parts that can be left out
@@ -58,7 +58,7 @@ class ArmUCB(ArmModelPolicy):
         rows = self._rows(arms)
         named = isinstance(arms, ArmRows)
         boldness, guarded = self._boldness(points), named and self.models != "shared"
-        looks_again = guarded and NEGLECT not in self.without
+        looks_again = guarded and self._looks_again
         scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, looks_again)
         if named and unknown > 1:
             scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), looks_again)
@@ -76,13 +76,37 @@ class ArmUCB(ArmModelPolicy):
         guarded = self.models != "shared"
         if not isinstance(arms, ArmRows) or (guarded and self._tried(arms, rng) >= 0):
             return super().best(arms, points, t, rng)
-        wide, looks_again = self._wide(rng.round) if guarded else 0.0, guarded and NEGLECT not in self.without
+        wide, looks_again = self._wide(rng.round) if guarded else 0.0, guarded and self._looks_again
         return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, looks_again, wide)
+
+    def best_alike(self, X: Array, numbers: Ints, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
+        if self.models == "shared" or not self.model.count or self.model.may_try:
+            return super().best_alike(X, numbers, point, t, rng)
+        return self.model.ucb_best_many(
+            X, numbers, self._boldness_of((point,)), rng(t), self._looks_again, self._spread
+        )
+
+    def replay_alike(
+        self, X: Array, numbers: Ints, places: Ints, rewards: Array, point: Params, rng: Stream, played: Ints
+    ) -> int:
+        end = self._same_link(rewards)
+        if self.models == "shared" or not end:
+            return 0
+        rest = X[:end], numbers, places[:end], rewards[:end], self._boldness_of((point,))
+        return self.model.replay(*rest, rng, self._looks_again, self._spread, played[:end])
 
     def _tried(self, rows: ArmRows, rng: Stream) -> int:
         return self.model.tried(rows, rng.round, trial=rng.round in TRIAL_ROUNDS)
 
+    @property
+    def _looks_again(self) -> bool:
+        return NEGLECT not in self.without
+
+    @property
+    def _spread(self) -> float:
+        return 0.0 if SPREAD in self.without else OPEN_SPREAD
+
     def _wide(self, round_: int) -> float:
         """What is drawn of a bonus, in units of itself: the more, the more of all decisions wait for their rewards."""
-        count = round_ if SPREAD in self.without else self.model.count
-        return OPEN_SPREAD * (round_ - count) / round_ if round_ > count else 0.0
+        count = self.model.count
+        return self._spread * (round_ - count) / round_ if round_ > count else 0.0

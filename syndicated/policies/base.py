@@ -189,6 +189,14 @@ class ArmPolicy(Policy):
     an arm that it has not seen. Arms that are plain rows are all number 0: one model that they share.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = vars(cls).keys()
+        if own & {"scores", "theory", "best"} and "best_alike" not in own:
+            cls.best_alike, cls.replay_alike = ArmPolicy.best_alike, ArmPolicy.replay_alike  # type: ignore[method-assign]
+        if "learn_arm" in own and "learn_arms" not in own:
+            cls.learn_arms, cls.replay_alike = ArmPolicy.learn_arms, ArmPolicy.replay_alike  # type: ignore[method-assign]
+
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
         raise NotImplementedError
 
@@ -201,6 +209,25 @@ class ArmPolicy(Policy):
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
         """Learn from a reward of the arm with this number; a number may be one more than the largest so far."""
         raise NotImplementedError
+
+    def best_alike(self, X: Array, numbers: Ints, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
+        """`best` in rounds from t on with the same arms, all of which have the row of the round.
+
+        A policy may offer a compiled call in place of the loop. It must give the same arms.
+        """
+        tables = (ArmRows(np.tile(x, (len(numbers), 1)), numbers) for x in X)
+        return [self.best(rows, (point,), t + n, rng(t + n))[0] for n, rows in enumerate(tables)]
+
+    def learn_arms(self, numbers: Ints, X: Array, rewards: Array, params: Sequence[Params]) -> None:
+        """`learn_arm` one reward after the other."""
+        for number, x, reward, used in zip(numbers.tolist(), X, rewards.tolist(), params, strict=True):
+            self.learn_arm(number, x, reward, used)
+
+    def replay_alike(
+        self, X: Array, numbers: Ints, places: Ints, rewards: Array, point: Params, rng: Stream, played: Ints
+    ) -> int:
+        """`replay` of rounds as in `best_alike`, from that of the stream on; none if there is no compiled form."""
+        return 0
 
     def retire_arm(self, number: int) -> None:
         """Forget the model of an arm, so that its number can be given to another."""

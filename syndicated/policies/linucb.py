@@ -9,16 +9,17 @@ Li et al., *A contextual-bandit approach to personalized news article recommenda
 Abbasi-Yadkori et al., *Improved algorithms for linear stochastic bandits*, NeurIPS 2011.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from syndicated._models.scaled_kernels import TIED
+from syndicated._models.scaled_kernels import CHECK_ROUNDS, TIED
 from syndicated._models.scaled_ridge import TRIALS, ScaledRidge
 from syndicated.arm_sets import ArmSet
 from syndicated.policies._arm_set import optimistic_arm
-from syndicated.policies._ridge_policy import TRIAL_ROUNDS, RidgePolicy
+from syndicated.policies._ridge_policy import TRIALS_IN_ORDER, RidgePolicy, trials_between
 from syndicated.streams import Stream
 from syndicated.types import Arms, Array, Ints, Params
 
@@ -53,10 +54,12 @@ class LinUCB(RidgePolicy):
         boldness = self._boldness((point,))
         if boldness is None or not isinstance(self.model, ScaledRidge):
             return super().best_many(tables, point, t, rng)
-        found = self.model.best_many(tables, boldness)
-        for n, arm in enumerate(found):
-            if arm == TIED or self._tries(t + n):
-                found[n] = self.best(tables[n], (point,), t + n, rng(t + n))[0]
+        found, end = self.model.best_many(tables, boldness), t + len(tables)
+        apart = [n for n, arm in enumerate(found) if arm == TIED] if TIED in found else []
+        apart += [n - t for n in trials_between(t, end)]
+        apart += range(-t % CHECK_ROUNDS, len(tables), CHECK_ROUNDS) if self._doubts_level else ()
+        for n in apart:
+            found[n] = self.best(tables[n], (point,), t + n, rng(t + n))[0]
         return found
 
     def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
@@ -73,5 +76,5 @@ class LinUCB(RidgePolicy):
         boldness = self._boldness((point,))
         if boldness is None or not isinstance(self.model, ScaledRidge) or self._tries(t):
             return 0
-        end = min(n for n in TRIAL_ROUNDS if n >= t) - t  # until then no row is tried for the first time
+        end = TRIALS_IN_ORDER[bisect_left(TRIALS_IN_ORDER, t)] - t  # until then no row is tried for the first time
         return self.model.replay(tables[:end], places[:end], rewards[:end], boldness, t, played[:end])

@@ -1,15 +1,20 @@
 """Many at once: `decide_many` and `learn_many` are the loops over `decide` and `learn`, to the bit."""
 
 import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from syndicated import Agent, Consensus, Corral, LinUCB, Space, Syndicated
+from syndicated import Agent, ArmUCB, Consensus, Corral, LinUCB, Space, Syndicated
+from syndicated._decision_history import MAX_ARMS
 from syndicated.errors import InputError
 from syndicated.policies import POLICIES
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
-from syndicated.types import Array, Decision, Ints
+from syndicated.streams import Stream
+from syndicated.types import Array, Decision, Ints, Params
 
 CONTEXTS = [{"hour": float(hour), "country": country} for hour in range(12) for country in ("fr", "de")]
 ARMS = ["tea", "coffee", {"id": "milk", "price": 2.0}]
@@ -77,6 +82,114 @@ def test_contexts_with_named_arms() -> None:
         assert many.state() == one.state()
 
 
+def _contexts(kind: str, rounds: int, part: int, rng: np.random.Generator) -> Any:
+    """Contexts of four numbers, as a table, lists or objects; alike, or with a new field in the middle of a batch."""
+    rows = np.ones((rounds, 4)) if kind == "alike" else rng.normal(size=(rounds, 4))
+    if kind == "table":
+        return rows
+    if kind != "new fields":
+        return rows.tolist()
+    more = [{f"new {part}": 1.0} if n >= rounds // 2 else {} for n in range(rounds)]
+    return [dict(zip("wxyz", row, strict=True)) | new for row, new in zip(rows.tolist(), more, strict=True)]
+
+
+@pytest.mark.parametrize("given", [{}, {"models": "hybrid"}, {"models": "shared"}, {"without": ArmUCB.parts}])
+@pytest.mark.parametrize("kind", ["clicks", "numbers", "a fraction", "alike", "new fields", "table"])
+def test_named_arms_in_batches_and_replays_are_one_after_the_other(kind: str, given: dict[str, Any]) -> None:
+    """Through refreshes, another link, a world that changes, rewards out of order, and arms that are tried again."""
+    policy, rng, ids = {"name": "ArmUCB", **given}, np.random.default_rng(3), list("abcde")
+    one, many, loop, replayed = (Agent.for_arms(policy=policy, seed=3, id="a") for _ in range(4))
+    theta = rng.normal(size=(4, 5))
+    for part, rounds in enumerate((3, 40, 200, 300, 33)):
+        contexts = _contexts(kind, rounds, part, rng)
+        means = rng.normal(size=(rounds, 4)) @ theta * (1 if part < 3 else -1)
+        paid = (rng.random((rounds, 5)) < 1 / (1 + np.exp(-means))).astype(float) if kind != "numbers" else means
+        paid[rounds // 2] = 0.5 if kind == "a fraction" and part == 2 else paid[rounds // 2]
+        apart, together = [one.decide(context, ids) for context in contexts], many.decide_many(contexts, ids)
+        assert list(map(_fields, together)) == list(map(_fields, apart))
+        order = (rng.permutation(rounds) if part == 2 else np.arange(rounds)).tolist()
+        for n in order:
+            one.learn(apart[n], paid[n, apart[n].place])
+        many.learn_many([together[n] for n in order], [paid[n, apart[n].place] for n in order])
+        assert many.state() == one.state()
+        places = rng.integers(5, size=rounds)
+        rewards = paid[np.arange(rounds), places]
+        played = replayed.replay(contexts, places, rewards, ids).tolist()
+        assert played == _looped(loop, contexts, places, rewards, ids)
+        assert replayed.state() == loop.state()
+    assert one.policy.model.count == 576  # type: ignore[attr-defined]
+
+
+def test_named_arms_are_played_and_replayed_in_compiled_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, rng = Agent(id="a"), np.random.default_rng(0)
+    contexts, ids = rng.normal(size=(300, 3)).tolist(), ["a", "b"]
+    agent.learn_many(agent.decide_many(contexts, ids), rng.integers(2, size=300).tolist())
+    monkeypatch.setattr(ArmUCB, "best", None)
+    monkeypatch.setattr(ArmUCB, "learn_arm", None)
+    agent.learn_many(agent.decide_many(contexts, ids), rng.integers(2, size=300).tolist())
+    played = agent.replay(contexts, rng.integers(2, size=300), rng.integers(2, size=300), ids)
+    assert (len(played), agent.round) == (300, 900)
+
+
+def test_decisions_of_a_table_of_contexts_do_not_change_with_it() -> None:
+    agent, table = Agent(), np.random.default_rng(0).normal(size=(3, 2))
+    before, decisions = table.copy(), agent.decide_many(table, ["a", "b"])
+    table[:] = 0.0
+    assert [decision.x.tolist() for decision in decisions] == before.tolist()
+
+
+def test_a_policy_of_arms_with_scores_or_learning_of_its_own_inherits_no_compiled_batches() -> None:
+    class Last(ArmUCB):
+        def scores(self, arms: Any, points: Sequence[Params], rng: Stream) -> Array:
+            return np.tile(np.arange(len(arms), dtype=np.float64), (len(points), 1))
+
+    class Deaf(ArmUCB):
+        def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:
+            super().learn_arm(number, x, 0.0, params)
+
+    contexts, ids = np.random.default_rng(0).normal(size=(200, 3)).tolist(), ["a", "b"]
+    for policy in (Last(dim=3), Deaf(dim=3)):
+        one, many = (Agent.for_arms(policy=policy, id="a") for _ in range(2))
+        for _ in range(2):
+            apart, together = [one.decide(context, ids) for context in contexts], many.decide_many(contexts, ids)
+            assert list(map(_fields, together)) == list(map(_fields, apart))
+            for decision in apart:
+                one.learn(decision, 1.0)
+            many.learn_many(together, [1.0] * 200)
+            assert [each.tolist() for each in many.policy.state().values()] == (
+                [each.tolist() for each in one.policy.state().values()]
+            )
+
+
+def test_the_history_of_a_batch_is_that_of_the_loop() -> None:
+    one, many = Agent(LinUCB(dim=3), id="a"), Agent(LinUCB(dim=3), id="a")
+    for part, rounds in enumerate((3, 70, 400, 260)):
+        apart, together = (
+            [one.decide(table) for table in _tables(rounds, part)],
+            many.decide_many(_tables(rounds, part)),
+        )
+        rewards = _rewards(apart, part)
+        order = np.random.default_rng(0).permutation(rounds).tolist() if part == 3 else list(range(rounds))
+        for n in order:
+            one.learn(apart[n], rewards[n])
+        many.learn_many([together[n] for n in order], [rewards[n] for n in order])
+    loop, batch = (agent._history for agent in (one, many))
+    assert batch.windows.keys() == loop.windows.keys()
+    for number, window in loop.windows.items():
+        mine = batch.windows[number]
+        assert (mine.count, mine.arms, mine.params) == (window.count, window.arms, window.params)
+        assert (mine.total, mine.squares) == pytest.approx((window.total, window.squares))
+
+
+def test_the_history_of_a_batch_counts_no_more_arms_than_that_of_the_loop() -> None:
+    agent = Agent(LinUCB(dim=3))
+    decision = agent.decide(_tables(1)[0])
+    decisions = [replace(decision, round=n, place=n % 250) for n in range(500)]
+    agent._history.add_many(decisions, np.ones(500), agent.tuner)
+    assert len(agent._history._arms) == MAX_ARMS
+    assert sum(window.arms.total() for window in agent._history.windows.values()) == 2 * MAX_ARMS
+
+
 def test_nothing_is_decided_for_no_contexts() -> None:
     agent = Agent()
     assert agent.decide_many([]) == []
@@ -109,11 +222,11 @@ def test_a_mistake_anywhere_changes_nothing() -> None:
     assert agent.state() == before
 
 
-def _looped(agent: Agent, tables: Array, places: Ints, rewards: Array) -> list[int]:
+def _looped(agent: Agent, tables: Any, places: Ints, rewards: Array, arms: list[str] | None = None) -> list[int]:
     """`replay` as decide and learn; decisions that the log did not make get no reward, and are not open."""
     played = []
     for table, place, reward in zip(tables, places.tolist(), rewards.tolist(), strict=True):
-        decision = agent.decide(table)
+        decision = agent.decide(table, arms)
         played.append(decision.place)
         if decision.place == place:
             agent.learn(decision, reward)
@@ -155,6 +268,16 @@ def test_batches_and_replays_check_a_level_that_moves_in_the_rounds_of_the_loop(
     assert replayed.state() == loop.state()
     assert any(played[t] != best for t in range(1024, 4000, 32) if t not in TRIAL_ROUNDS)
     assert np.mean(played[1000:] != best) < 0.05
+
+
+def test_what_is_explained_after_a_replay_knows_what_was_learned_in_it() -> None:
+    agent, tables, rng = Agent(LinUCB(dim=3)), _tables(400), np.random.default_rng(0)
+    player, choice = agent.player, agent.decide(tables[0]).choice
+    assert choice is not None
+    player.propose(tables[0], 1, choice, explain=True)
+    agent.replay(tables, rng.integers(4, size=400), rng.normal(size=400))
+    explained, plain = (player.propose(tables[0], 401, choice, explain=each).decision for each in (True, False))
+    assert explained.params == plain.params
 
 
 def test_named_arms_are_replayed() -> None:

@@ -1,6 +1,7 @@
 """A catalogue that changes: arms that are added, get other features, or are retired."""
 
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,22 @@ def test_few_of_many_arms_score_as_among_all() -> None:
     points = [agent.policy.theory(20, point) for point in agent.tuner.points]
     everyone, few = (agent.policy.scores(arms, points, Stream(1, POLICY)) for arms in (np.arange(50), np.array([7, 2])))
     assert (everyone[:, [7, 2]] == few).all()
+
+
+def test_a_large_catalogue_is_copied_neither_for_a_trial_nor_twice_to_grow() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 8))
+    tracemalloc.start()
+    try:
+        agent = Agent(LinUCB(dim=8), catalogue=X)
+        agent.learn(agent.decide(), 1.0)
+        for grow, most in ((False, 0.8), (True, 2.0)):  # in tables of features
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            if grow:
+                agent.add(X[:1])
+            else:
+                agent.decide()
+            assert tracemalloc.get_traced_memory()[1] - before < most * X.nbytes
+    finally:
+        tracemalloc.stop()
