@@ -1,4 +1,4 @@
-"""A connection: httptools parses its requests, and the ASGI application answers each in a task of its own.
+"""A connection: httptools parses its requests, and the ASGI application answers one after the other.
 
     bytes ─► Connection: parser, limits, timers ─► Exchange: receive ─► App ─► Exchange: send ─► one write
 
@@ -63,13 +63,11 @@ class Exchange:
 
     async def run(self) -> None:
         """Let the application answer. What it leaves unfinished ends the connection."""
-        tasks = self.connection.tasks
         try:
             await self.connection.app(self.scope, self.receive, self.send)
         except Exception:
             log.exception("a reply has ended early")
         finally:
-            tasks.discard(cast(Any, asyncio.current_task()))
             if not self.complete:
                 self.connection.transport.close()
 
@@ -104,7 +102,7 @@ class Exchange:
             return
         body, more = message.get("body", b""), message.get("more_body", False)
         head = b"" if self.started else self._head()
-        if self.scope["method"] == "HEAD":
+        if self.scope["method"] == "HEAD":  # whose reply has the headers of the whole one
             body = b""
         elif self.chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
@@ -121,7 +119,7 @@ class Exchange:
         lines = [b"%b: %b\r\n" % pair for pair in (*self.connection.server_state.default_headers, *own)]
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        if status not in (204, 304) and not any(name == b"content-length" for name, _ in own):
+        if b"content-length" not in dict(own) and status not in (204, 304):
             self.chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
         head = b"".join(lines)
@@ -158,15 +156,16 @@ class Connection(asyncio.Protocol):
         self._awaited = b""  # the part of a request that is waited for
         self._deadline = self._due = math.inf  # until when, and when the timer is up
         self._timer: asyncio.TimerHandle | None = None
-        self._in_headers = self._may_exceed = self._refused = self._paused = False
+        self._in_headers = self._may_exceed = self._refused = self._paused = self._expects_continue = False
         # Bytes outside of a body since the last point at which the parser made progress: the start of a request, the
         # end of its headers, or the header of a chunk. They bound what the parser keeps while none of these comes.
         self._pending_bytes = 0
         self._url, self._headers = b"", cast(list[tuple[bytes, bytes]], [])
         self._read: Exchange | None = None  # whose body is being read
         self._served: Exchange | None = None  # that has no complete reply yet
-        self._unbegun: Exchange | None = None  # that the application has not been told of
         self._waiting: deque[Exchange] = deque()  # for their turn
+        self._idle: asyncio.Future[None] | None = None  # while there is nothing to answer
+        self._lost = False
 
     # the transport
 
@@ -182,6 +181,9 @@ class Connection(asyncio.Protocol):
             "root_path": "",
         }
         self._await(b"headers")
+        task = self.loop.create_task(self._answer())  # one for all: to make and run one takes 2 us
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server_state.connections.discard(cast(Any, self))
@@ -193,6 +195,8 @@ class Connection(asyncio.Protocol):
                 exchange.gone = True
                 exchange.wake()
         self._waiting.clear()
+        self._lost = True
+        self._wake()
         self.resume_writing()
 
     def eof_received(self) -> bool:
@@ -206,9 +210,9 @@ class Connection(asyncio.Protocol):
         self.writable = self.loop.create_future()
 
     def resume_writing(self) -> None:
-        if self.writable is not None:
+        if self.writable is not None and not self.writable.done():  # the one who waits may have been cancelled
             self.writable.set_result(None)
-            self.writable = None
+        self.writable = None
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is the last."""
@@ -228,8 +232,8 @@ class Connection(asyncio.Protocol):
             self._close_with(431, _TOO_LARGE) if self._refused else self._close_with(400, b"this is not HTTP/1.1")
         if self._pending_bytes > MAX_HEADER_BYTES:
             self._close_with(431, _TOO_LARGE)
-        if self._unbegun is not None:
-            self._begin()
+        if self._served is not None:
+            self._wake()
         served = self._served is not None and not self._served.more_body
         self._await(b"" if served else b"headers" if self._read is None else b"body")
 
@@ -248,13 +252,16 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._in_headers, self._pending_bytes = True, 0
-        self._url, self._headers = b"", []
+        self._url, self._headers, self._expects_continue = b"", [], False
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        if name == b"expect":
+            self._expects_continue = value.lower() == b"100-continue"
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._in_headers, self._pending_bytes = False, 0
@@ -276,11 +283,10 @@ class Connection(asyncio.Protocol):
             "headers": headers,
             "state": self._app_state.copy(),
         }
-        expects_continue = any(n == b"expect" and v.lower() == b"100-continue" for n, v in headers)
-        exchange = Exchange(self, scope, version != "1.0" and parser.should_keep_alive(), expects_continue)
+        exchange = Exchange(self, scope, version != "1.0" and parser.should_keep_alive(), self._expects_continue)
         self._read = exchange
         if self._served is None:
-            self._served = self._unbegun = exchange
+            self._served = exchange
         else:
             self._waiting.append(exchange)
             self._pause_reading()
@@ -309,11 +315,21 @@ class Connection(asyncio.Protocol):
 
     # requests, one after the other
 
-    def _begin(self) -> None:
-        """Tell the application of a request; if it was small, all of it is there."""
-        assert self._unbegun is not None
-        self.tasks.add(self.loop.create_task(self._unbegun.run()))
-        self._unbegun = None
+    async def _answer(self) -> None:
+        """Answer requests in their order, until the connection ends."""
+        while not self._lost:
+            exchange = self._served
+            if exchange is None:
+                self._idle = self.loop.create_future()
+                await self._idle
+            else:
+                await exchange.run()
+                if not exchange.complete:
+                    return
+
+    def _wake(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def end(self, exchange: Exchange) -> None:
         """A reply is complete: the next request has its turn, or the caller has time to send one."""
@@ -323,8 +339,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
             return
         if self._waiting:
-            self._served = self._unbegun = self._waiting.popleft()
-            self._begin()
+            self._served = self._waiting.popleft()
         else:
             self._awaited = b""
             self._await(b"headers")

@@ -13,7 +13,7 @@ from typing import Any, cast
 import httpx
 import pytest
 import uvicorn
-from support.api_service import VECTOR, Api, Clock
+from support.api_service import ARMS, VECTOR, Api, Clock
 from support.live_service import LONG_SECONDS
 from support.live_service import service as running
 from uvicorn.server import ServerState
@@ -115,6 +115,19 @@ def test_replies_with_and_without_a_body_come_one_after_another(tmp_path: Path) 
         assert seen.readline() == b"HTTP/1.1 100 Continue\r\n"
         caller.sendall(b"{}")
         assert seen.read().startswith(b"\r\nHTTP/1.1 422 ")
+
+
+def test_replies_in_parts_and_whole_ones_share_a_connection(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        headers = {"authorization": f"Bearer {server.key}"}
+        with httpx.Client(base_url=server.url, headers=headers, timeout=LONG_SECONDS) as client:
+            client.post("/v1/bandits", json={"name": "b", "spec": VECTOR}).raise_for_status()
+            for count in range(1, 4):
+                client.post("/v1/bandits/b/decide", json={"arms": ARMS}).raise_for_status()
+                log = client.get("/v1/bandits/b/log")
+                assert log.headers["transfer-encoding"] == "chunked"
+                assert len(log.text.splitlines()) == count
+                assert client.head("/v1/bandits/b/log").content == b""
 
 
 def test_a_caller_who_will_send_no_more_is_answered(tmp_path: Path) -> None:
