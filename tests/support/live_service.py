@@ -14,7 +14,7 @@ import uvicorn
 from syndicated.service import Limits, create_app
 from syndicated.service.core.messages import KeyRequest
 from syndicated.service.core.service import Service as Core
-from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
+from syndicated.service.http.connection import Connection
 from syndicated.store import SQLite
 from syndicated_client._drivers import Options
 
@@ -28,7 +28,7 @@ class Service(uvicorn.Server):
 
     def __init__(self, file: Path, limits: Limits | None = None) -> None:
         self.app = create_app(SQLite(file), limits, on_start=self._make_key)
-        protocol = cast(Any, partial(LimitedHttpProtocol, limits=self.app.limits))
+        protocol = cast(Any, partial(Connection, limits=self.app.limits))
         super().__init__(uvicorn.Config(self.app, http=protocol, ws="none", lifespan="on", log_config=None))
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"

@@ -103,24 +103,30 @@ RECORD_BYTES = 1000  # that a decision, or an event about it, takes in memory be
 class Record:
     """A decision and the events about it, in memory.
 
-    A record that was just made has its tuner's choice; others read it from the log's form when it is needed.
+    A record that was just made has what was decided, and the tuner's choice. Others have the log's form, which is a
+    fraction of the size, and read it when it is needed.
     """
 
-    __slots__ = ("_choice", "about", "decided", "event")
+    __slots__ = ("_choice", "_decided", "about", "event")
 
     def __init__(
         self, event: Event, decided: Decided | None = None, about: Iterable[Event] = (), choice: Choice | None = None
     ) -> None:
-        self.event, self.about, self._choice = event, list(about), choice
-        self.decided = decided or decode_decided(event.body)
+        self.event, self.about, self._decided, self._choice = event, list(about), decided, choice
 
     def copy(self, about: Iterable[Event]) -> "Record":
         """The same decision, with these events about it."""
-        return Record(self.event, self.decided, about, self._choice)
+        return Record(self.event, self._decided, about, self._choice)
+
+    @property
+    def decided(self) -> Decided:
+        if self._decided is None:
+            self._decided = decode_decided(self.event.body)
+        return self._decided
 
     @property
     def bytes(self) -> int:
-        """About what it takes in memory: its body, as it was read and as it is used, and the events about it."""
+        """About what it takes in memory: its body, as it was read and as it may be used, and the events about it."""
         return 2 * len(self.event.body) + RECORD_BYTES * (1 + len(self.about))
 
     @property

@@ -160,10 +160,8 @@ class State:
             self._fold_admin(event)
         elif event.kind == "decide":
             if event.body:
-                record = record or Record(event)
-                record.about.clear()  # events about it come after it in the log, and are folded in their turn
-                self._remember(record)
-                self.bandits[event.bandit].fold_decision(record)
+                self._remember(Record(event))  # without events about it, which are folded in their turn
+                self.bandits[event.bandit].fold_decision(record or Record(event))
         elif event.kind == "closed":
             self.bandits[event.bandit].closed = decode(event.body)["upto"]
         elif event.kind == "forget":

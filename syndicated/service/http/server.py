@@ -15,7 +15,7 @@ import uvloop
 
 from syndicated.errors import SyndicatedError
 from syndicated.service.http.app import App
-from syndicated.service.http.uvicorn_protocol import LimitedHttpProtocol
+from syndicated.service.http.connection import Connection
 
 GC_THRESHOLD = 50_000  # new objects after which the collector looks for cycles; requests leave none
 SWITCH_SECONDS = 1e-4  # after which the journal's thread gets its turn: its steps are short, and callers wait for them
@@ -29,7 +29,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=cast(Any, partial(LimitedHttpProtocol, limits=app.limits)),
+                http=cast(Any, partial(Connection, limits=app.limits)),
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -15,14 +15,14 @@ from syndicated.service.core.arms import RegisteredArms
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.messages import DecideRequest
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import RECORD_BYTES
+from syndicated.service.core.records import RECORD_BYTES, Decided
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
 from syndicated.service.core.size_limits import QUICK_WORK
 from syndicated.service.http.endpoints import Call
 from syndicated.service.http.handlers import decide
 from syndicated.service.http.metrics import Metrics
-from syndicated.types import Array
+from syndicated.types import Array, Choice
 
 
 def test_a_refused_request_frees_its_arms(play_core: PlayCore) -> None:
@@ -62,6 +62,18 @@ def test_decisions_in_memory_are_bounded_in_bytes_and_others_are_looked_up(
         kept = [record for seq in range(state.seq + 1) if (record := state.record(seq)) is not None]
         assert 0 < sum(record.bytes for record in kept) <= 10_000 + RECORD_BYTES  # an event about one may come last
         assert await harness.reward(first.decision_id, 1.0) == "learned"
+
+    play_core(test)
+
+
+def test_decisions_in_memory_have_the_logs_form_alone(play_core: PlayCore) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        decision = await harness.decide()
+        for _ in range(2):
+            record = harness.service.state.record(harness.service.decisions.ids.seq(decision.decision_id))
+            assert not any(isinstance(held, (Decided, Choice)) for held in gc.get_referents(record))
+            await harness.reward(decision.decision_id, 1.0)
 
     play_core(test)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -12,15 +13,15 @@ from typing import Any, cast
 import httpx
 import pytest
 import uvicorn
-from support.api_service import VECTOR, Api, Clock
+from support.api_service import ARMS, VECTOR, Api, Clock
 from support.live_service import LONG_SECONDS
 from support.live_service import service as running
 from uvicorn.server import ServerState
 
 from syndicated.service import Limits
+from syndicated.service.http.connection import Connection
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
-from syndicated.service.http.uvicorn_protocol import BundlingTransport, LimitedHttpProtocol
 
 
 def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
@@ -116,6 +117,19 @@ def test_replies_with_and_without_a_body_come_one_after_another(tmp_path: Path) 
         assert seen.read().startswith(b"\r\nHTTP/1.1 422 ")
 
 
+def test_replies_in_parts_and_whole_ones_share_a_connection(tmp_path: Path) -> None:
+    with running(tmp_path / "journal.db") as server:
+        headers = {"authorization": f"Bearer {server.key}"}
+        with httpx.Client(base_url=server.url, headers=headers, timeout=LONG_SECONDS) as client:
+            client.post("/v1/bandits", json={"name": "b", "spec": VECTOR}).raise_for_status()
+            for count in range(1, 4):
+                client.post("/v1/bandits/b/decide", json={"arms": ARMS}).raise_for_status()
+                log = client.get("/v1/bandits/b/log")
+                assert log.headers["transfer-encoding"] == "chunked"
+                assert len(log.text.splitlines()) == count
+                assert client.head("/v1/bandits/b/log").content == b""
+
+
 def test_a_caller_who_will_send_no_more_is_answered(tmp_path: Path) -> None:
     with running(tmp_path / "journal.db") as server:
         key = f"authorization: Bearer {server.key}\r\n\r\n".encode()
@@ -130,44 +144,32 @@ def test_a_caller_who_will_send_no_more_is_answered(tmp_path: Path) -> None:
             assert caller.makefile("rb").read() == b""
 
 
-def test_what_is_written_to_a_caller_who_has_gone_is_dropped() -> None:
-    class Gone(asyncio.Transport):
-        def is_closing(self) -> bool:
-            return True
-
-        def close(self) -> None:
-            pass
-
-    async def test() -> None:
-        transport = BundlingTransport(Gone(), asyncio.get_running_loop())
-        transport.write(b"x")
-        transport.close()
-        transport.write(b"y")
-        await asyncio.sleep(0)
-
-    asyncio.run(test())
-
-
 class Timers:
-    """An event loop whose timers run when `fire` is called."""
+    """An event loop whose time goes on to the next timer when `fire` is called."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
+        self._now = 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
-    def call_later(self, seconds: float, run: Callable[..., Any]) -> asyncio.TimerHandle:
-        self._timers.append(asyncio.TimerHandle(seconds, run, (), self._loop))
+    def time(self) -> float:
+        return self._now
+
+    def call_at(self, when: float, run: Callable[..., Any]) -> asyncio.TimerHandle:
+        self._timers.append(asyncio.TimerHandle(when, run, (), self._loop))
         return self._timers[-1]
 
-    def fire(self) -> list[float]:
-        """Run what waits, and tell how long it was to wait."""
-        due, self._timers = [timer for timer in self._timers if not timer.cancelled()], []
-        for timer in due:
-            timer._run()
-        return [timer.when() for timer in due]
+    def fire(self) -> float | None:
+        """Run what is due next, and tell when it was; None if nothing waits."""
+        waiting = sorted((timer for timer in self._timers if not timer.cancelled()), key=asyncio.TimerHandle.when)
+        if not waiting:
+            return None
+        self._timers, self._now = waiting[1:], waiting[0].when()
+        waiting[0]._run()
+        return self._now
 
 
 class Caller(asyncio.Transport):
@@ -177,8 +179,9 @@ class Caller(asyncio.Transport):
         super().__init__()
         self.seen, self.closed = b"", False
 
-    def writelines(self, parts: Iterable[Any]) -> None:
-        self.seen += b"".join(parts)
+    def write(self, data: Any) -> None:
+        assert not self.closed
+        self.seen += data
 
     def is_closing(self) -> bool:
         return self.closed
@@ -191,6 +194,34 @@ class Caller(asyncio.Transport):
 
     def resume_reading(self) -> None:
         pass
+
+
+class Line:
+    """A connection to the API, and what its caller has seen."""
+
+    def __init__(self, api: Api) -> None:
+        self.timers, self.caller = Timers(), Caller()
+        config = uvicorn.Config(api.app, ws="none", log_config=None)
+        config.load()
+        self.connection = Connection(config, ServerState(), {}, cast(Any, self.timers), limits=api.app.limits)
+        self.connection.connection_made(self.caller)
+        self._key = f"authorization: {api.client.headers['authorization']}\r\n".encode()
+
+    async def send(self, *parts: bytes) -> None:
+        for part in parts:
+            self.connection.data_received(part.replace(b"KEY", self._key))
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    async def end(self) -> None:
+        self.connection.connection_lost(None)
+        await asyncio.gather(*self.connection.tasks)
+
+    @property
+    def replies(self) -> list[bytes]:
+        """The status and the body of each."""
+        seen = self.caller.seen.split(b"HTTP/1.1 ")[1:]
+        return [reply[:4] + reply.partition(b"\r\n\r\n")[2] for reply in seen]
 
 
 BEGUN = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n"
@@ -217,24 +248,77 @@ def test_expectation_26_connections_that_send_nothing_or_half_a_request_are_clos
     play: Callable[..., None], sent: list[bytes], seconds: float, answers: list[bytes]
 ) -> None:
     async def test(api: Api) -> None:
-        timers, caller = Timers(), Caller()
-        config = uvicorn.Config(api.app, ws="none", log_config=None)
-        protocol = LimitedHttpProtocol(config, ServerState(), {}, cast(Any, timers), limits=api.app.limits)
-        protocol.connection_made(caller)
-        key = f"authorization: {api.client.headers['authorization']}\r\n".encode()
-        for part in sent:
-            protocol.data_received(part.replace(b"KEY", key))
-            for _ in range(20):
-                await asyncio.sleep(0)
-        assert min(timers.fire()) == seconds
-        protocol.connection_lost(None)
-        await asyncio.gather(*protocol.tasks)
-        assert caller.closed
-        assert timers.fire() == []
-        replies = [reply[:4] + reply.partition(b"\r\n\r\n")[2] for reply in caller.seen.split(b"HTTP/1.1 ")[1:]]
-        assert all(reply.startswith(b) for reply, b in zip(replies, answers, strict=True)), replies
+        line = Line(api)
+        await line.send(*sent)
+        closed = 0.0
+        while not line.caller.closed:
+            closed = line.timers.fire() or math.inf
+        assert closed == seconds
+        await line.end()
+        assert line.timers.fire() is None
+        assert all(reply.startswith(b) for reply, b in zip(line.replies, answers, strict=True)), line.replies
 
     play(test, limits=Limits(header_seconds=3, body_seconds=7))
+
+
+def test_the_time_for_a_request_begins_with_the_last_reply(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        line.timers._now = 2.0
+        await line.send(WHOLE)
+        assert line.timers.fire() == 3.0  # that of the connection's start, which begins again
+        assert not line.caller.closed
+        assert line.timers.fire() == 5.0
+        assert line.caller.closed
+
+    play(test, limits=Limits(header_seconds=3, body_seconds=7))
+
+
+def test_what_is_answered_to_a_caller_who_has_gone_is_dropped(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        for gone in (Line.end, lambda line: line.caller.close()):
+            line = Line(api)
+            line.connection.data_received(WHOLE)
+            ended = gone(line)
+            if ended is not None:
+                await ended
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert line.caller.seen == b""
+            assert not line.connection.tasks
+
+    play(test)
+
+
+def test_a_caller_who_does_not_read_is_waited_for(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        line.connection.pause_writing()
+        await line.send(WHOLE)
+        assert line.replies == []
+        line.connection.resume_writing()
+        await line.send()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert line.replies == [b'200 {"status":"ok"}']
+        await line.end()
+
+    play(test)
+
+
+def test_a_header_of_several_lines_is_not_sent(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+
+        async def split(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b\r\nc: d")]})
+            await send({"type": "http.response.body", "body": b""})
+
+        line.connection.app = split
+        await line.send(WHOLE)
+        assert (line.caller.seen, line.caller.closed) == (b"", True)
+
+    play(test)
 
 
 def test_trailers_are_limited(tmp_path: Path) -> None:
