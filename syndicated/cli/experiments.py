@@ -140,7 +140,10 @@ def _scoreboard(options: argparse.Namespace) -> None:
     scoreboard.write_regrets(options.out / "scoreboard.csv", runs)
     worlds = [scoreboard.gather(groups[run.experiment.name], run) for run in runs]
     file = options.out / "scoreboard.md"
-    scoreboard.write_page(file, worlds, {"Time on the wall, this command": time_text(wall)})
+    total = time_text(scoreboard.task_seconds(runs))
+    scoreboard.write_page(
+        file, worlds, {"CPU time, all tasks": total, "Time on the wall, this command": time_text(wall)}
+    )
     tuned = [world for world in worlds if world.group in scoreboard.BOARD]
     if tuned:
         scoreboard.print_board(console(), tuned)

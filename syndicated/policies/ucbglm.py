@@ -86,7 +86,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
         params = super().theory(t, given)
-        return {name: params[name] for name in self.hyper}
+        return params if "boldness" in given else {name: params[name] for name in self.hyper}
 
     @property
     def _kept(self) -> Ridge:
@@ -107,8 +107,12 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         return {"intercept": intercept, "noise": f"noise {self._kept.noise(row):.2g}"}
 
     def estimate(self, given: Params) -> dict[str, float]:
-        row = self._likeliest({"lam": 1.0, **given})
-        return {"alpha": given["boldness"] * self._kept.noise(row), **self._kept.priors[row]._asdict()}
+        key = tuple(given.items())
+        if key not in self._estimates:
+            row = self._likeliest({"lam": 1.0, **given})
+            prior, alpha = self._kept.priors[row], given["boldness"] * self._kept.noise(row)
+            self._estimates[key] = {"alpha": alpha, "lam": prior.lam, "intercept": prior.intercept}
+        return self._estimates[key].copy()
 
     def _likeliest(self, given: Params) -> int:
         """The row of the prior with these values under which rewards were likeliest, with an intercept of equals."""
@@ -119,6 +123,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         self._weighs_intercept = any(len(self._priors(point)) > 1 for point in points)
         self.X, self.y, self.weights = np.zeros((0, self.size)), np.zeros(0), np.ones(self.size)
         self.likelihoods = np.zeros(len(self._kept.priors))
+        self._forget_estimates()
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
     def update_catalogue(self, catalogue: Array, changed: Ints) -> None:
@@ -142,6 +147,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     def learn(self, x: Array, reward: float, params: Params) -> None:
         due, row = self.units.due, self._row(x)
         super().learn(row, reward, params)
+        self._estimates.clear()
         n = self.model.count
         if n > len(self.y):
             more = max(64, len(self.y))
@@ -150,7 +156,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         self.X[n - 1], self.y[n - 1] = row, reward
         fits = self.fits, self.gradients, self.inverses
         data = LINKS[self.link], self.X[:n], self.y[:n]
-        refit_all(*data, *self._penalties(self._kept.priors), *fits, self.likelihoods)
+        refit_all(*data, *self._kept_penalties, *fits, self.likelihoods)
         if self.units.due != due:
             self._weigh()
 
@@ -161,6 +167,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
         self.model.catalogue, self._kept.origin_weights = self.catalogue, self.weights
+        self._forget_estimates()
 
     def _rescale(self, factors: Array) -> None:
         self.X, self.model.catalogue, self.weights = self.X * factors, self.catalogue, self.weights * factors**2
@@ -177,6 +184,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
     def _rebuild(self, factors: Array) -> None:
         """All that depends on units and weights, from the data."""
         self._kept.rescale(factors, self.weights)
+        self._forget_estimates()
         self.fits, self.gradients, self.inverses = self._fit(self._kept.priors)
 
     def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
@@ -189,6 +197,11 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
         own = (0.0, 1.0) if self.intercept and "boldness" in point else (float(self.intercept),)
         intercepts = (point["intercept"],) if "intercept" in point else own
         return [Prior(point.get("lam", 1.0), intercept) for intercept in intercepts]
+
+    def _forget_estimates(self) -> None:
+        """What is at hand until units, weights or priors are others, and until something is learned."""
+        self._kept_penalties = self._penalties(self._kept.priors)
+        self._estimates: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
 
     def _penalties(self, priors: Sequence[Prior]) -> tuple[Array, Ints]:
         """The ridge of each entry of theta for each prior, and how many entries its fit has."""

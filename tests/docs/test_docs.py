@@ -169,7 +169,8 @@ def test_make_scoreboard_copies_what_the_command_writes() -> None:
     command, copy = _recipe("scoreboard")
     options = _parser().parse_args(command.split()[1:])
     assert (options.world, options.tuner, options.repeats, options.horizon, options.seed) == ([], [], None, None, None)
-    assert copy == f"cp {options.out}/scoreboard.md {options.out}/scoreboard.svg docs/"
+    written = ("scoreboard.md", "scoreboard.svg", "scoreboard-trade-off.svg")
+    assert copy == f"cp {' '.join(f'{options.out}/{name}' for name in written)} docs/"
 
 
 def test_make_bakeoff_copies_what_the_command_writes() -> None:

@@ -3,7 +3,7 @@
 from syndicated.experiments.scoreboard._choose import choose
 from syndicated.experiments.scoreboard._figure import draw_board, draw_trade_off
 from syndicated.experiments.scoreboard._markdown import write_page
-from syndicated.experiments.scoreboard._ratios import gather, trade_off, write_regrets
+from syndicated.experiments.scoreboard._ratios import gather, task_seconds, trade_off, write_regrets
 from syndicated.experiments.scoreboard._tables import print_board
 from syndicated.experiments.scoreboard._worlds import BOARD
 
@@ -14,6 +14,7 @@ __all__ = [
     "draw_trade_off",
     "gather",
     "print_board",
+    "task_seconds",
     "trade_off",
     "write_page",
     "write_regrets",

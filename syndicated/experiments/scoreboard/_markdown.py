@@ -284,7 +284,6 @@ def _merged(fixed: Sequence[Spec]) -> Spec:
 
 
 def _time(worlds: Sequence[World], facts: Mapping[str, str]) -> str:
-    total = {"CPU time, all tasks": time_text(sum(world.seconds for world in worlds))}
     rows = [[f"`{world.experiment.name}`", time_text(world.seconds)] for world in worlds]
-    lines = [[name, value] for name, value in (versions() | total | dict(facts)).items()]
+    lines = [[name, value] for name, value in (versions() | dict(facts)).items()]
     return f"## Versions and time\n\n{table(['what', 'value'], lines, texts=2)}\n{table(['world', 'CPU time'], rows)}"

@@ -318,6 +318,12 @@ def findings(worlds: Sequence[World]) -> list[Finding]:
     return [Finding(bar, max(bar.measure(worlds), key=lambda each: each[1], default=None), fewest) for bar in BARS]
 
 
+def task_seconds(runs: Iterable[Run]) -> float:
+    """The processor time of all tasks. One that several worlds have is run once."""
+    own = {task.key: curve["seconds"] for run in runs for task, curve in zip(run.tasks, run.curves, strict=True)}
+    return sum(own.values())
+
+
 def write_regrets(file: Path, runs: Iterable[Run]) -> None:
     """All final regrets as one tidy CSV table, one row for each task, also of every fixed candidate."""
     pairs = (pair for run in runs for pair in zip(run.tasks, run.curves, strict=True))
