@@ -17,8 +17,9 @@ intercept there is no level: centre and mean are 0, and N - 1 is N.
 No single reward owns the model: an error beyond what is usual, as the median of the last ones shows it, counts as the
 largest usual one, unless there were several such lately. And nothing is forgotten as long as the world stays: two
 CUSUMs watch whether the last errors tell the next ones, in all rewards alike (a level that moves: a season, a trend)
-or along the features (another theta). At an alarm the model starts again. What looks like a level may be the one row
-that is played: so rows that were not played meanwhile are compared with what they paid before, by the odds that they
+or along the features (another theta). At an alarm the model starts again; where rows are new and the level has risen,
+theta is kept, and the level followed. Where they come back, what looks like a level may be the one row that is
+played: so rows that were not played meanwhile are compared with what they paid before, by the odds that they
 have moved with the level against that they have not. If those say so, the level is followed, apart from the model; and
 whenever it has moved far, a row that was not played on the way is asked again, by the policy.
 
@@ -77,6 +78,7 @@ from syndicated._models.scaled_kernels import (
     LEVEL_ALARM,
     LIMIT,
     MAX_ALIKE,
+    MAX_NEW_SHARE,
     MAX_SIZES,
     MODEL_FIELDS,
     MOVING,
@@ -125,6 +127,7 @@ MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is
 MIN_OWN_VARIANCE = 1e-3  # less is none
 UNKNOWN_VARIANCE = float(OWN_VARIANCES.mean() / 2.0)  # that is possible before anything is known
 MIN_JUDGED_RSS = 1e-6  # of the rewards' sum of squares: what rows explain beyond that says nothing for effects
+KEPT_REWARDS = 5.0  # for each column: what is known of theta counts for so many once the level has moved
 SOON = 500  # observations since a start within which a level that has moved is taken to go on
 REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are estimated again
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
@@ -316,7 +319,7 @@ class ScaledRidge(Learner):
             said["relevance"] = f"{telling} of {self.dim} features tell more than the others, and weigh more"
         if self.sums[FOLLOWING]:
             said["level"] = "the level of rewards moves and is followed"
-        before = self.count - int(self.G[-1, -1])
+        before = self.count - round(self.G[-1, -1])
         if before:
             said["restart"] = f"started again after reward {before:,}, as the world had changed"
         return said
@@ -503,8 +506,14 @@ class ScaledRidge(Learner):
 
         If all rewards have moved, rows that were not played meanwhile tell whether it is the level that has, which is
         then followed, apart from the model. One that has moved soon after a start is followed at once.
+
+        Where rows are new and rewards have risen, it is the level, and theta is kept: the rows that are played are
+        those that theta says are best, so under another one they would pay less.
         """
         sums, known, level = self.sums, self.known, self.sums[LEVEL_ALARM] > self.sums[DRIFT_ALARM]
+        if level and sums[MOVING] > 0.0 and sums[NEW_SHARE] >= MAX_NEW_SHARE:
+            self._follow_level()
+            return
         unseen = known[PLAYED_LAST] < self.count - CHECK_ROUNDS
         known[PLAYS_BEFORE], known[MEAN_BEFORE] = known[PLAYS] * unseen, known[MEAN] + self.level
         sums[[SHIFT, NOISE_BEFORE]] = sums[MOVING] * level, sums[RSS] / self.G[-1, -1]
@@ -513,6 +522,16 @@ class ScaledRidge(Learner):
         elif sums[ALIKE] < 0.0:
             sums[FOLLOWING] = 0.0
         self._forget()
+
+    def _follow_level(self) -> None:
+        """Keep what is known of theta, with the weight of few rewards, and follow the level from where it is now."""
+        kept = min(1.0, KEPT_REWARDS * (self.dim + 1) / self.G[-1, -1])
+        G, b, totals = kept * self.G, kept * self.b, kept * self.sums[[TOTAL, NOT_ZERO]]
+        self._forget()
+        sums = self.sums
+        self.G[:], self.b[:], sums[[TOTAL, NOT_ZERO]] = G, b, totals
+        sums[[FOLLOWING, ALIKE, SHIFT, CHECKED]] = 1.0, MAX_ALIKE, 0.0, sums[MOVING]
+        self._refresh()
 
     def _refresh(self) -> None:
         """Bring the units up to date, and estimate lam in them."""

@@ -43,7 +43,7 @@ class LinTS(RidgePolicy):
 
     @property
     def advised(self) -> Params:
-        return {"boldness": 1.0}
+        return {"boldness": 0.85}
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         found, alphas = self._lookup(points)

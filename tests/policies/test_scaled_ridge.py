@@ -358,6 +358,44 @@ def test_a_level_that_moves_is_followed_apart_from_the_model(make: type[RidgePol
     assert model.level + model.thetas[0, -1] == pytest.approx(2.0 + season[-1], abs=0.5)
 
 
+@both
+@pytest.mark.parametrize(
+    ("moved", "drift", "new_share", "kept"),
+    [
+        (0.3, 5.0, 1.0, True),
+        (0.3, 31.0, 1.0, False),  # it is theta
+        (-0.3, 0.0, 1.0, False),  # under another theta, the rows that are played would pay less, too
+        (0.3, 0.0, 0.5, True),
+        (0.3, 0.0, 0.49, False),  # it may be the row that is played
+    ],
+)
+def test_where_rows_are_new_theta_is_kept_if_the_level_has_risen(
+    make: type[RidgePolicy], moved: float, drift: float, new_share: float, kept: bool
+) -> None:
+    model = taught(make, *steady(600))
+    model.sums[[LEVEL_ALARM, DRIFT_ALARM, MOVING, NEW_SHARE]] = 30.0, drift, moved, new_share
+    level = model.level
+    model._restart()
+    if not kept:
+        assert model.G[-1, -1] == model.sums[FOLLOWING] == 0.0
+        return
+    assert model.G[-1, -1] == pytest.approx(5 * (3 + 1))
+    assert model.level == level + moved
+    assert not model.doubts_level
+    np.testing.assert_allclose(model.thetas[0, :3] * model.unit, [1.0, -0.5, 0.25], atol=0.05)
+
+
+@both
+def test_what_is_known_of_theta_outlives_a_step_of_the_level(make: type[RidgePolicy]) -> None:
+    X, rewards = steady(1300)
+    rewards[1200:] += 0.5
+    model = taught(make, X, rewards)
+    assert 20 < model.G[-1, -1] < 120
+    assert model.sums[FOLLOWING] == 1.0
+    assert model.level + model.thetas[0, -1] == pytest.approx(2.5, abs=0.1)
+    np.testing.assert_allclose(model.thetas[0, :3] * model.unit, [1.0, -0.5, 0.25], atol=0.05)
+
+
 def test_the_odds_that_rows_move_with_the_level_are_those_of_two_normal_likelihoods() -> None:
     rng, sums = np.random.default_rng(3), np.zeros(SUMS)
     for noise, level in rng.normal(0.3, 0.5, size=(40, 2)):
@@ -541,7 +579,7 @@ def test_in_units_that_are_given_the_first_of_equals_is_played() -> None:
     assert {Agent(LinUCB(dim=20), plain, seed=seed).decide(np.eye(20)).arm for seed in range(20)} == {0}
 
 
-@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.5), (LinTS, 1.0)])
+@pytest.mark.parametrize(("make", "boldness"), [(LinUCB, 2.5), (LinTS, 0.85)])
 def test_an_agent_without_a_tuner_plays_what_the_policy_advises(make: type[Policy], boldness: float) -> None:
     agent = Agent(make(dim=3))
     assert agent.tuner.points == ({"boldness": boldness},)

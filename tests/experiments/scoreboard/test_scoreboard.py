@@ -159,7 +159,7 @@ def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, fixed: i
     assert len(tuners["Syndicated"]["space"]) == (3 if one == "eta0" else 2)
     advised = {
         "LinUCB": {"boldness": [2.5]},
-        "LinTS": {"boldness": [1.0]},
+        "LinTS": {"boldness": [0.85]},
         "SGDTS": {"boldness": [0.25], "stride": [10.0]},
     }
     assert tuners[OUR_TUNER] == {"name": "Fixed", "space": advised[WORLDS[name].policy["name"]]}
@@ -226,7 +226,7 @@ def test_another_policy_plays_where_rewards_come_late_and_has_a_row_in_that_worl
     late = WORLDS["one-hot-delay"]
     assert [e.name for e in WORLDS.values() if label in e.tuners] == ["one-hot-delay"]
     assert late.policies[label] == {**late.policies[OUR_TUNER], "name": "LinTS"}
-    assert late.tuners[label] == {"name": "Fixed", "space": {"boldness": [1.0]}}
+    assert late.tuners[label] == {"name": "Fixed", "space": {"boldness": [0.85]}}
     text = _markdown.page(
         [made_up("one-hot-delay", Syndicated=[9, 8, 9], **{OUR_TUNER: [4, 4, 4], label: [2, 2, 2]})], {}
     )
@@ -623,7 +623,7 @@ def test_the_section_on_policies_has_their_ratios_to_linucb_the_best_first() -> 
     assert rows[0].endswith("| – | **0.50** | **0.50** |")
     assert rows[1:] == [
         "| `LinUCB` | Fixed(boldness in {2.5}) | 1 | 1 | 1 |",
-        "| `LinTS` | Fixed(boldness in {1}) | *4.00* | *4.00* | *4.00* |",
+        "| `LinTS` | Fixed(boldness in {0.85}) | *4.00* | *4.00* | *4.00* |",
     ]
     assert "1,000 rounds, 5 repeats, seeds from 1001; LinUCB's mean regret is 2.0." in text
     whole = _markdown.page([*whole_board(), *worlds], {})
