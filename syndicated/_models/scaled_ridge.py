@@ -23,6 +23,13 @@ played: so rows that were not played meanwhile are compared with what they paid 
 have moved with the level against that they have not. If those say so, the level is followed, apart from the model; and
 whenever it has moved far, a row that was not played on the way is asked again, by the policy.
 
+Few of many features may tell what a row pays. So columns have weights, theta_j ~ N(0, w_j noise² / (lam n)), which are
+inverse chi-squared with one degree of freedom (theta_j is then Cauchy); a few steps of EM find the most likely ones,
+
+    w_j = (1 + E[theta_j²] lam n / noise²) / 2,   log p(w) = -1/2 Σ (log w_j + 1/w_j) + const
+
+and they count as far as rewards are likelier with them than with equal ones. A scale is then range over sqrt(w).
+
 Features may not tell all of what a row pays. Where the same rows come back, each of the last `MAX_ROWS` has an effect
 of its own, u ~ N(0, v noise²), v being its posterior mean over 0 and `OWN_VARIANCES`: the mean of its n rewards
 counts n v / (1 + n v), and what is linear the rest. The plays of a row say less and less about theta:
@@ -106,11 +113,16 @@ from syndicated.errors import InputError
 from syndicated.types import Array, Ints, Params
 
 # Parts that can be left out
-DISCOUNT, EFFECTS, OUTLIERS, RESTARTS, TRIALS = "discount", "effects", "outliers", "restarts", "trials"
+DISCOUNT, EFFECTS, OUTLIERS, RELEVANCE, RESTARTS = "discount", "effects", "outliers", "relevance", "restarts"
+TRIALS = "trials"
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
 NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others need not be tried for that
 OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that rows have no effects
+RELEVANCE_EVIDENCE = 5.0  # the same, that all columns weigh the same
+CLEARLY_MORE = 3.0  # times the weight of most columns: worth telling
+RELEVANCE_STEPS = 3  # towards the most likely weights
+MIN_RELEVANCE_FEATURES = 2.0  # of a row that are not 0: a single one has nothing to be weighed against
 MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is looked up for a decision
 MIN_OWN_VARIANCE = 1e-3  # less is none
 UNKNOWN_VARIANCE = float(OWN_VARIANCES.mean() / 2.0)  # that is possible before anything is known
@@ -121,6 +133,7 @@ REFRESH_GROWTH = 1.25  # of the count of observations, until units and lam are e
 REFRESH_ROUNDS = 1000  # observations after which they are at the latest, against drift of the rank-one updates
 MAX_PRECISION_LOSS = 1e8  # what one rank-one update may cost in precision before they are at once
 MIN_SCALE_SHARE = 1e-10  # of a column's largest value: what varies by less is constant up to rounding
+MAX_EXPONENT = 100.0  # of odds: beyond that, all is said
 MIN_RSS_SHARE = 1e-14  # of the rewards' sum of squares: a smaller RSS is rounding
 OLD_SUMS = ((11,), (13,), (15,), (19,))  # from before effects, trials, checks of levels, and what effects are possible
 MEDIAN_ERROR = 0.6745  # of a normal one, in standard deviations
@@ -171,7 +184,8 @@ class ScaledRidge(Learner):
     the mean of their rewards, when the last was, their fingerprints, the first two from before the model started again,
     and features.
 
-    `without` names parts that are left out: `DISCOUNT`, `EFFECTS`, `OUTLIERS`, `RESTARTS`, `TRIALS`.
+    `without` names parts that are left out: `DISCOUNT`, `EFFECTS`, `OUTLIERS`, `RELEVANCE`, `RESTARTS`,
+    `TRIALS`.
     """
 
     dim: int
@@ -299,6 +313,10 @@ class ScaledRidge(Learner):
         }
         if self.own_variance:
             said["effects"] = f"rows have effects of their own, {self.own_variance:.3g} times the noise's variance"
+        weights = (self.unit / np.maximum(_units(self.low, self.high), 1e-300)) ** 2
+        telling = int(np.sum(weights > CLEARLY_MORE * np.median(weights)))
+        if telling:
+            said["relevance"] = f"{telling} of {self.dim} features tell more than the others, and weigh more"
         if self.sums[FOLLOWING]:
             said["level"] = "the level of rewards moves and is followed"
         before = self.count - round(self.G[-1, -1])
@@ -521,6 +539,8 @@ class ScaledRidge(Learner):
         self.unit = _units(self.low, self.high)
         self._limit_errors()
         self.sums[OWN], spectrum = self._judge_effects()
+        if RELEVANCE not in self.without and self._active >= MIN_RELEVANCE_FEATURES:
+            spectrum = self._weigh_columns(spectrum)
         self.centre = spectrum.centre[0]
         self.lam = _pooled(self._log_evidence(spectrum)[0])
         self.sums[RSS] = spectrum.rss(np.array([self.lam * self._active]))[0, 0]
@@ -553,6 +573,28 @@ class ScaledRidge(Learner):
             if variance > MIN_OWN_VARIANCE:
                 return variance, self._spectrum(np.array([variance]))
         return 0.0, self._spectrum(np.zeros(1))
+
+    def _weigh_columns(self, plain: Spectrum) -> Spectrum:
+        """Bring the units to the weights of columns, and give the spectrum in them; `plain` has equal weights."""
+        unit, weights, spectrum, equal = self.unit, np.ones(self.dim), plain, self._total_evidence(plain)
+        for _ in range(RELEVANCE_STEPS):
+            penalty = _pooled(self._log_evidence(spectrum)[0]) * self._active
+            variance = spectrum.rss(np.array([penalty]))[0, 0] / max(self.G[-1, -1] - self.intercept, 1.0)
+            if not variance > 0.0:
+                return plain
+            solved, Q = spectrum.values[0] + penalty, spectrum.Q[0]
+            theta = Q @ (spectrum.along[0] / solved)
+            weights = 0.5 * (1.0 + weights * penalty * (theta**2 / variance + (Q**2 / solved).sum(axis=1)))
+            self.unit = unit * np.sqrt(weights)
+            spectrum = self._spectrum()
+        before = -0.5 * float(np.sum(np.log(weights) + 1.0 / weights - 1.0))
+        odds = math.exp(min(equal + RELEVANCE_EVIDENCE - self._total_evidence(spectrum) - before, MAX_EXPONENT))
+        self.unit = unit * np.sqrt((weights + odds) / (1.0 + odds))
+        return self._spectrum()
+
+    def _total_evidence(self, spectrum: Spectrum) -> float:
+        """Over all penalties, equally likely before."""
+        return float(np.logaddexp.reduce(self._log_evidence(spectrum)[0]))
 
     def _marginals(self, plays: Array, variances: Array, floor: float | None = None) -> Array:
         """The logarithm of the likelihood of the rewards for each variance, over all penalties, up to a constant."""

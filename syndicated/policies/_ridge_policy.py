@@ -27,6 +27,7 @@ from syndicated._models.scaled_ridge import (
     EFFECTS,
     MAX_OWN_ARMS,
     OUTLIERS,
+    RELEVANCE,
     RESTARTS,
     Effects,
     ScaledRidge,
@@ -68,17 +69,17 @@ class RidgePolicy(Policy):
     data's own units, whose `lam` is estimated by evidence (`ScaledRidge`): neither the units of features nor the unit
     and the level of rewards matter. As far as its rows are new, s is less: they explore by themselves. Rows that come
     back have effects of their own, if features do not tell all of what they pay. `without` names `parts` of this model
-    that are left out: the discount of s where rows are new, effects of rows, the cut of outliers, restarts where the
-    world has changed, trials of rows that were never played. Where points also say something of lam, intercept or
-    memory, these are in the features' units, and what is left open is chosen among a few values: the prior under which
-    the rewards seen lately were most likely, each predicted from those before it.
+    that are left out: the discount of s where rows are new, effects of rows, the cut of outliers, the relevance of
+    features, restarts where the world has changed, trials of rows that were never played. Where points also say
+    something of lam, intercept or memory, these are in the features' units, and what is left open is chosen among a few
+    values: the prior under which the rewards seen lately were most likely, each predicted from those before it.
     """
 
     delta: float = 0.1
     S: float = 1.0
     L: float = 1.0
     without: Sequence[str] = field(default=(), repr=False)
-    parts: ClassVar[tuple[str, ...]] = (DISCOUNT, EFFECTS, OUTLIERS, RESTARTS)
+    parts: ClassVar[tuple[str, ...]] = (DISCOUNT, EFFECTS, OUTLIERS, RELEVANCE, RESTARTS)
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
         "alpha": (0.0, 1e12),
         "lam": (1e-12, 1e12),

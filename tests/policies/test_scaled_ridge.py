@@ -58,8 +58,10 @@ def data(n: int, seed: int = 1) -> tuple[Array, Array]:
     return X, 5.0 + X @ [1.0, 500.0, 0.01, -1.0] + random.normal(size=n)
 
 
-def taught(make: type[RidgePolicy], X: Array, rewards: Array, intercept: bool = True) -> ScaledRidge:
-    policy = make(dim=X.shape[1], intercept=intercept)
+def taught(
+    make: type[RidgePolicy], X: Array, rewards: Array, intercept: bool = True, without: Sequence[str] = ()
+) -> ScaledRidge:
+    policy = make(dim=X.shape[1], intercept=intercept, without=without)
     policy.prepare([POINT])
     for x, reward in zip(X, rewards, strict=True):
         policy.learn(x, float(reward), {})
@@ -82,7 +84,7 @@ def test_after_a_refresh_V_theta_and_noise_are_those_of_standardised_data(
     make: type[RidgePolicy], n: int, intercept: bool
 ) -> None:
     X, rewards = data(n)
-    model = taught(make, X, rewards, intercept)
+    model = taught(make, X, rewards, intercept, without=["relevance"])
     model._refresh()
     Z, y, N = standardised(X, intercept), rewards - rewards.mean() * intercept, n - intercept
     penalty = model.lam * np.count_nonzero(X) / n
@@ -133,7 +135,7 @@ def exact_log_likelihood(Z: Array, y: Array, penalty: float, intercept: bool) ->
 @pytest.mark.parametrize("n", [5, 40])
 def test_evidence_is_the_exact_marginal_likelihood(n: int, intercept: bool) -> None:
     X, rewards = data(n)
-    model = taught(LinUCB, X, rewards, intercept)
+    model = taught(LinUCB, X, rewards, intercept, without=["relevance"])
     model._refresh()
     active = np.count_nonzero(X) / n
     found = model._spectrum().log_evidence(PENALTIES * active, n - intercept)[0]
@@ -592,6 +594,63 @@ def test_boldness_may_be_nothing_and_a_stride_may_not() -> None:
         Agent(SGDTS(dim=3), Fixed(Space(stride=[0.0], boldness=[1.0])))
 
 
+def exact_weights(Z: Array, y: Array, active: float, intercept: bool) -> Array:
+    """EM by plain inverses: the weights of columns, pooled with equal ones by how likely rewards are under either."""
+    n, weights = len(y), np.ones(Z.shape[1])
+
+    def likelihoods(w: Array) -> Array:
+        return np.array([exact_log_likelihood(Z * np.sqrt(w), y, lam * active, intercept) for lam in PENALTIES])
+
+    for _ in range(3):
+        found = np.exp(likelihoods(weights) - likelihoods(weights).max())
+        penalty = active * found.sum() / (found / PENALTIES).sum()
+        inverse = np.linalg.inv(Z.T @ Z + np.diag(penalty / weights))
+        theta = inverse @ Z.T @ y
+        noise2 = (y @ y - theta @ Z.T @ y) / (n - intercept)
+        weights = (1.0 + (theta**2 / noise2 + np.diag(inverse)) * penalty) / 2.0
+    prior = -0.5 * np.sum(np.log(weights) + 1.0 / weights - 1.0)
+    gain = np.logaddexp.reduce(likelihoods(weights)) - np.logaddexp.reduce(likelihoods(np.ones(len(weights)))) + prior
+    share = 1.0 / (1.0 + math.exp(5.0 - gain))
+    pooled: Array = share * weights + (1.0 - share)
+    return pooled
+
+
+@both
+@intercepts
+@pytest.mark.parametrize("n", [20, 40, 400])
+def test_columns_weigh_what_they_tell_as_far_as_rewards_are_likelier_so(
+    make: type[RidgePolicy], n: int, intercept: bool
+) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 8)) * 10.0 ** np.arange(-4, 4)
+    rewards = 3.0 * intercept + X[:, 2] * 100.0 + 0.5 * rng.normal(size=n)
+    model = taught(make, X, rewards, intercept, without=["outliers"])
+    model._refresh()
+    Z, y = standardised(X, intercept), rewards - rewards.mean() * intercept
+    expected = exact_weights(Z, y, 8.0, intercept)
+    assert expected.argmax() == 2
+    np.testing.assert_allclose((model.unit * np.ptp(X, axis=0)) ** 2, expected, rtol=1e-5)
+    if n == 400:
+        assert expected[2] > 10.0 * np.delete(expected, 2).max()
+        assert "1 of 8 features" in model.chosen["relevance"]
+
+
+def test_rows_of_one_feature_are_not_weighed() -> None:
+    rng = np.random.default_rng(1)
+    arms = rng.integers(8, size=200)
+    rewards = np.where(arms == 3, 10.0, 0.0) + rng.normal(size=200)
+    model = taught(LinUCB, np.eye(8)[arms], rewards)
+    assert set(model.unit) == {1.0}
+    assert "relevance" not in model.chosen
+
+
+def test_without_noise_columns_are_not_weighed() -> None:
+    X = np.random.default_rng(1).normal(size=(40, 3))
+    model = taught(LinUCB, X, np.full(40, 7.0))
+    model._refresh()
+    np.testing.assert_allclose(model.unit, 1.0 / np.ptp(X, axis=0))
+
+
 def _effects_data(n: int, kinds: int, spread: float) -> tuple[Ints, Array, Array]:
     """Which of some rows was played in each of n rounds, the rows, and rewards with effects of the rows."""
     rng = np.random.default_rng(3)
@@ -646,7 +705,7 @@ def _check_posterior(
 def test_effects_of_rows_are_chosen_by_the_exact_likelihood(intercept: bool) -> None:
     played, rows, rewards = _effects_data(80, 12, 0.5)
     rewards -= 7.0 * (not intercept)
-    model = taught(LinUCB, rows[played], rewards, intercept)
+    model = taught(LinUCB, rows[played], rewards, intercept, without=["relevance"])
     model._refresh()
     plays, active = model.known[0][model.known[0] > 0], np.count_nonzero(rows[played]) / len(played)
     Z, y = rows[played] * model.unit, rewards
@@ -773,6 +832,14 @@ def test_the_cut_of_outliers_can_be_left_out() -> None:
     assert whole.sums[RSS] < 1e4 < 1e6 < without.sums[RSS]
 
 
+def test_the_weights_of_columns_can_be_left_out() -> None:
+    X = np.random.default_rng(2).normal(size=(300, 6))
+    without, whole = _without("relevance", X, X[:, 0] + 0.3 * np.random.default_rng(3).normal(size=300))
+    weights = (whole.unit / without.unit) ** 2
+    assert weights[0] > 10.0 * weights[1:].max()
+    assert "relevance" not in without.chosen
+
+
 def test_restarts_can_be_left_out() -> None:
     X, rewards = data(400)
     rewards[200:] *= -1.0
@@ -794,17 +861,17 @@ def test_trials_can_be_left_out() -> None:
         (
             LinUCB,
             ["speed"],
-            "without must be a list of some of discount, effects, outliers, restarts, trials for LinUCB; got",
+            "must be a list of some of discount, effects, outliers, relevance, restarts, trials for LinUCB; got",
         ),
         (
             LinTS,
             "trials",
-            "without must be a list of some of discount, effects, outliers, restarts, trials for LinTS; got",
+            "without must be a list of some of discount, effects, outliers, relevance, restarts, trials for LinTS; got",
         ),
         (
             EpsilonGreedy,
             ["trials"],
-            "without must be a list of some of discount, effects, outliers, restarts for EpsilonGreedy",
+            "without must be a list of some of discount, effects, outliers, relevance, restarts for EpsilonGreedy",
         ),
         (UCBGLM, ["effects"], "without must be empty for UCBGLM; got"),
     ],
