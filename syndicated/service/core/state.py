@@ -192,7 +192,12 @@ class State:
             _, oldest = self._records.popitem(last=False)
             self._record_bytes -= oldest.bytes
 
-    def forget_records(self) -> None:
+    def forget_records(self, seqs: Iterable[int]) -> None:
+        """Drop decisions that the journal no longer has; numbers of other events are no harm."""
+        for record in [self._records.pop(seq) for seq in seqs if seq in self._records]:
+            self._record_bytes -= record.bytes
+
+    def forget_all_records(self) -> None:
         """Drop the decisions in memory, because the journal's were changed; they are read from it again."""
         self._records.clear()
         self._record_bytes = 0
