@@ -1,8 +1,8 @@
 """One, two and three replicas on one PostgreSQL, one hot bandit, in one run: do they add up?
 
-One replica is also asked by as many callers as each of the three: what a decision costs more then is not for replicas, but
-for smaller batches. Every group of replicas has a database of its own on the same server, and the groups take turns, so that ratios are
-between things measured within the same minutes. Replicas, database and load share the machine's cores.
+One replica is also asked by as many callers as each of the three: what a decision costs more then is not for replicas,
+but for smaller batches. Every group has a database of its own on the same server, and the groups take turns, so that
+ratios are between things measured within the same minutes. Replicas, database and load share the machine's cores.
 
     python benchmarks/replicas.py [BLOCKS] [REQUESTS]
 """
