@@ -45,6 +45,7 @@ def beside(work: Callable[[], None], port: int, message: bytes) -> Load:
 
 
 def main() -> None:
+    sys.setswitchinterval(1e-4)  # the work has a thread of this process, and must not hold up its clock
     rng = np.random.default_rng(0)
     arms = [{"id": f"a{k}", "x": x} for k, x in enumerate(np.round(rng.normal(size=(20, 10)), 6).tolist())]
     body, port = json.dumps({"arms": arms}).encode(), free_port()

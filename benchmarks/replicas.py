@@ -1,7 +1,8 @@
 """One, two and three replicas on one PostgreSQL, one hot bandit, in one run: do they add up?
 
-Every group of replicas has a database of its own on the same server, and the groups take turns, so that ratios are
-between things measured within the same minutes. Replicas, database and load share the machine's cores.
+One replica is also asked by as many callers as each of the three: what a decision costs more then is not for replicas,
+but for smaller batches. Every group has a database of its own on the same server, and the groups take turns, so that
+ratios are between things measured within the same minutes. Replicas, database and load share the machine's cores.
 
     python benchmarks/replicas.py [BLOCKS] [REQUESTS]
 """
@@ -28,10 +29,10 @@ from rich.console import Console
 from rich.table import Table
 from service import SPACE, _key, cpu, free_port, server
 
-GROUPS = (1, 2, 3)
+CONNECTIONS = 60
+GROUPS = ((1, CONNECTIONS), (1, CONNECTIONS // 3), (2, CONNECTIONS), (3, CONNECTIONS))  # replicas, and their callers
 BLOCKS = int(sys.argv[1]) if sys.argv[1:] else 7
 REQUESTS = int(sys.argv[2]) if sys.argv[2:] else 3000
-CONNECTIONS = 60
 
 
 class Counters(NamedTuple):
@@ -68,8 +69,8 @@ class Phase:
 class Group:
     """Replicas on a database of their own."""
 
-    def __init__(self, address: str, ports: list[int], pids: list[int], key: str) -> None:
-        self.address, self.ports, self.pids, self.key = address, ports, pids, key
+    def __init__(self, address: str, ports: list[int], pids: list[int], key: str, connections: int) -> None:
+        self.address, self.ports, self.pids, self.key, self.connections = address, ports, pids, key, connections
         self.decide, self.reward = Phase(), Phase()
 
     def create(self, spec: dict[str, Any]) -> None:
@@ -88,7 +89,7 @@ class Group:
 
     def _measure(self, phase: Phase, messages: list[bytes], postmaster: psutil.Process) -> Load:
         before = self._counters(postmaster)
-        load = uvloop.run(_fire_all(self.ports, iter(messages)))
+        load = uvloop.run(_fire_all(self.ports, iter(messages), self.connections))
         time.sleep(0.3)  # what the others have yet to fold, and the server to count, belongs to this block
         phase.loads.append(load)
         phase.costs.append(self._counters(postmaster).since(before, len(messages)))
@@ -122,9 +123,9 @@ def _cpu_if_alive(process: psutil.Process) -> float:
     return 0.0
 
 
-async def _fire_all(ports: list[int], messages: Iterator[bytes]) -> Load:
+async def _fire_all(ports: list[int], messages: Iterator[bytes], connections: int) -> Load:
     """The load of all connections, spread over the ports."""
-    loads = await asyncio.gather(*(fire(port, messages, CONNECTIONS // len(ports)) for port in ports))
+    loads = await asyncio.gather(*(fire(port, messages, connections // len(ports)) for port in ports))
     whole = Load(max(load.seconds for load in loads))
     for load in loads:
         whole.latencies += load.latencies
@@ -149,10 +150,10 @@ def main() -> None:
         assert running is not None
         postmaster = psutil.Process(running.pid)
         groups = []
-        for count in GROUPS:
+        for number, (count, connections) in enumerate(GROUPS):
             with psycopg.connect(database.get_uri(), autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE replicas{count}")
-            groups.append(_start(stack, database.get_uri(f"replicas{count}"), count))
+                connection.execute(f"CREATE DATABASE replicas{number}")
+            groups.append(_start(stack, database.get_uri(f"replicas{number}"), count, connections))
             groups[-1].create({**spec, "space": SPACE})
         for _ in range(BLOCKS):
             for group in groups:
@@ -160,13 +161,13 @@ def main() -> None:
         _report(groups)
 
 
-def _start(stack: ExitStack, address: str, count: int) -> Group:
+def _start(stack: ExitStack, address: str, count: int, connections: int = CONNECTIONS) -> Group:
     ports = [free_port() for _ in range(count)]
     serve = [sys.executable, "-m", "syndicated", "serve", "--store", address, "--port"]
     first = stack.enter_context(server(*serve, str(ports[0]), port=ports[0]))
     key = _key(first)
     others = [stack.enter_context(server(*serve, str(port), port=port)) for port in ports[1:]]
-    return Group(address, ports, [first.pid, *(process.pid for process in others)], key)
+    return Group(address, ports, [first.pid, *(process.pid for process in others)], key, connections)
 
 
 def _report(groups: list[Group]) -> None:
@@ -174,7 +175,7 @@ def _report(groups: list[Group]) -> None:
     console.width = max(console.width, 130)
     columns = ("requests/s", "of one", "p50 ms", "p99 ms", "CPU us", "of one", "database us", "WAL bytes", "commits")
     for kind in ("decide", "reward"):
-        table = Table(kind, *columns, "statuses", box=box.SIMPLE_HEAD)
+        table = Table(f"{kind}: replicas", "callers", *columns, "statuses", box=box.SIMPLE_HEAD)
         one: Phase = getattr(groups[0], kind)
         for group in groups:
             phase: Phase = getattr(group, kind)
@@ -182,6 +183,7 @@ def _report(groups: list[Group]) -> None:
             costs = [own.services / other.services for own, other in zip(phase.costs, one.costs, strict=True)]
             table.add_row(
                 str(len(group.ports)),
+                str(group.connections),
                 f"{median(phase.rates):.0f}",
                 f"{median(rates):.2f}",
                 f"{phase.quantile(0.5) * 1e3:.1f}",

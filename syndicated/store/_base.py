@@ -175,8 +175,8 @@ class Store(ABC):
         """The sequence number, the time and the bytes of the snapshots of a bandit, the newest first."""
 
     @abstractmethod
-    def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> int:
-        """Within a batch: drop events of a bandit that are older than `before` and not after `upto`; how many.
+    def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> list[int]:
+        """Within a batch: drop events of a bandit that are older than `before` and not after `upto`; their numbers.
 
         At most `limit` of them, the first. A decision stays as long as an event after `upto` is about it: a replay from
         a snapshot of `upto` needs both.

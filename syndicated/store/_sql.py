@@ -184,11 +184,13 @@ class SQL(Store):
         query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
         return [(int(seq), float(at), int(size)) for seq, at, size in self._rows(query, bandit)]
 
-    def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> int:
+    def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> list[int]:
         where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"
         needed = "EXISTS (SELECT 1 FROM log later WHERE later.ref = log.seq AND later.seq > ?)"
         found = f"SELECT seq FROM log WHERE {where} AND NOT {needed} ORDER BY seq LIMIT ?"
-        return self._run(f"DELETE FROM log WHERE seq IN ({found})", bandit, before, upto, upto, limit)
+        self._wrote = True
+        dropped = self._rows(f"DELETE FROM log WHERE seq IN ({found}) RETURNING seq", bandit, before, upto, upto, limit)
+        return [seq for (seq,) in dropped]
 
     def last_about(self, subject: str) -> int:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])

@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from support.live_service import free_port
 from support.postgres import Server as Database
 from support.service_processes import HANG_SECONDS, KEY, Callers, ServiceProcesses, all_know, called, check, ready, run
@@ -133,6 +135,76 @@ def test_a_database_that_hangs_is_answered_by_503_and_nothing_waits_for_it(
         assert set(callers.statuses) <= {200, 503}
         processes.kill(pid, signal.SIGTERM)
         check(address, callers)
+
+    run(test)
+
+
+class Link:
+    """A way to a database over a port of its own. Once it is `silent`, what is sent is lost and nobody is told."""
+
+    def __init__(self, address: str) -> None:
+        self._to = conninfo_to_dict(address)
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.silent = False
+
+    async def __aenter__(self) -> "Link":
+        self._server = await asyncio.start_server(self._join, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.address = f"postgresql://{self._to['user']}@127.0.0.1:{port}/{self._to['dbname']}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        closed = [writer.wait_closed() for writer in self._writers]
+        await asyncio.gather(*self._tasks, *closed, return_exceptions=True)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_unix_connection(f"{self._to['host']}/.s.PGSQL.{self._to.get('port', 5432)}")
+        self._writers += [writer, there[1]]
+        for source, target in ((reader, there[1]), (there[0], writer)):
+            self._tasks.append(asyncio.create_task(self._pass_on(source, target)))
+
+    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(65536):
+                if not self.silent:
+                    target.write(data)
+        if not self.silent:
+            target.close()
+
+
+def test_a_replica_that_is_cut_off_refuses_and_ends_and_no_other_waits_for_it(
+    processes: ServiceProcesses, database: Callable[[], str]
+) -> None:
+    """Nothing that it sends arrives, wherever it was in a transaction, and the database does not hear of its end."""
+
+    async def test() -> None:
+        address, ports = database(), [free_port() for _ in range(2)]
+        async with Link(address) as link:
+            pids = [processes.serve(each, port) for each, port in zip((link.address, address), ports, strict=True)]
+            await asyncio.gather(*map(ready, ports))
+            cut, other = Callers(ports[:1], prefix="cut-"), Callers(ports[1:], prefix="other-")
+            await other.create()
+            await all_know(Callers(ports))
+            async with cut.calling(3), other.calling(3), other.client(ports[1]) as client:
+                await cut.until(20)
+                link.silent = True
+                cut.refused.clear()
+                await cut.refused.wait()
+                await ready(ports[0], 503)
+                await other.until(20)
+                before = (await client.get("/v1/bandits/b")).json()["rewards"]
+                while (await client.get("/v1/bandits/b")).json()["rewards"] < before + 10:
+                    await asyncio.sleep(0.01)  # what it had begun to write does not keep the others from learning
+                await asyncio.to_thread(processes.kill, pids[0], signal.SIGTERM)
+                cut.stop = True
+        assert set(cut.statuses) == {200, 503}
+        assert set(other.statuses) <= {200, 503}
+        for callers in (cut, other):
+            check(address, callers)
 
     run(test)
 

@@ -33,7 +33,7 @@ from syndicated.service.core.messages import (
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.relearning import Relearning, becomes_named
-from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec
+from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec, check_theory
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event, Store, StoreConflictError, StoreError
 
@@ -59,7 +59,9 @@ class Admin:
             if before is not None and not before.retired:
                 raise Problem(409, "exists", f"a bandit must have a name of its own; there is a {request.name!r}")
             check_spec(request.spec)
-            check_rewards(request.spec, build_parts(request.spec)[1])
+            _, agent = build_parts(request.spec)
+            check_theory(agent)
+            check_rewards(request.spec, agent)
             body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
             event = batch.add(SERVICE_ID, "create", body)
             return _bandit_reply(Bandit(event.seq, request.name, request.spec, event.seq))
@@ -249,7 +251,7 @@ class Admin:
             count = batch.store.erase(subject, saved)
             if batch.store.last_about(subject):  # another process has just written more, which is in no snapshot
                 raise StoreConflictError("more has come about a subject while it was erased")
-            batch.on_commit += [batch.state.forget_records, partial(_scrub, batch.store)]
+            batch.on_commit += [batch.state.forget_all_records, partial(_scrub, batch.store)]
             batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
             return count
 
@@ -274,15 +276,21 @@ class Admin:
         bandit, upto = await self._submit(lambda batch: (batch.state.bandit(name), batch.state.seq))
         return Export(self._group_commit, bandit, after, upto, limit)
 
-    async def import_log(self, actor: str, name: str, lines: Sequence[LogLine]) -> Imported:
-        """Import the lines of another bandit's log, of the same spec, into one that has decided nothing."""
+    async def import_log(self, actor: str, name: str, lines: list[LogLine]) -> Imported:
+        """Import the lines of another bandit's log, of the same spec, into one that has decided nothing.
+
+        The lines are used up.
+        """
 
         def begin(batch: Batch) -> tuple[bytes, float]:
             bandit = batch.state.bandit(name)
             check_empty(batch, bandit)
             return bandit.snapshot(), batch.now
 
-        log_import = await asyncio.to_thread(LogImport, actor, *await self._submit(begin), lines)
+        try:
+            log_import = await asyncio.to_thread(LogImport, actor, *await self._submit(begin), lines)
+        finally:
+            await asyncio.to_thread(_empty, lines)
         if log_import.has_pieces:
             await self._submit(log_import.announce)
             if self._group_commit.store.shared:
@@ -290,6 +298,12 @@ class Admin:
         while not await self._submit(log_import.append):
             pass
         return log_import.counts
+
+
+def _empty(lines: list[LogLine]) -> None:
+    """Free lines one by one, so that other threads have their turn: thousands at once would hold up everybody."""
+    while lines:
+        lines.pop()
 
 
 def _scrub(store: Store) -> None:
@@ -331,9 +345,12 @@ def _changed(bandit: Bandit, changes: Mapping[str, Any]) -> Spec:
 
 
 def _check_change(bandit: Bandit, spec: Spec) -> None:
-    if bandit.starts_epoch(spec):
+    new = bandit.starts_epoch(spec)
+    if new:
         check_spec(spec)
     encoder, agent = build_parts(spec)
+    if new:
+        check_theory(agent)
     check_rewards(spec, agent)
     for arm in bandit.arms.values():
         encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")

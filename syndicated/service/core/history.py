@@ -13,6 +13,7 @@ MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come
 MAX_ARM_TALLIES = 10_000  # arms that are counted, the first ones
 RECENT_ROWS = 50  # of the table: what one or two times as many rows span is recent, an eighth to a half of an epoch
 FIXED_COLUMNS = 6  # before the probabilities: time, decisions, rewards, their sum, sum of squares, explored
+NO_TALLY = (0, 0, 0.0, 0.0)
 HEAD_FIELDS = (
     *("count", "learned", "explored", "agreed", "total", "squares", "tallies", "arms"),
     *("played", "recent", "recent_starts", "began", "latest"),
@@ -20,7 +21,11 @@ HEAD_FIELDS = (
 
 
 class History:
-    """Counts of an epoch, and a table of them over time with the probability of every candidate."""
+    """Counts of an epoch, and a table of them over time with the probability of every candidate.
+
+    The counts of an arm, or of who decided, are a list that is replaced and never changed: a copy of them all is one of
+    dictionaries alone.
+    """
 
     def __init__(self, widths: Sequence[int]) -> None:
         self.widths = list(widths)
@@ -41,7 +46,7 @@ class History:
         self.count += 1
         self.explored += decided.explored
         self.agreed += decided.by == "caller" and decided.agrees
-        self._tally(decided.by)[0] += 1
+        _add_decision(self.tallies, decided.by)
         self.latest = at
         if self.count == 1:
             self.began = at
@@ -58,27 +63,19 @@ class History:
             self.recent_starts = [self.count, self.recent_starts[0]]
 
     def _count_arm(self, arm: str, at: float) -> None:
-        if arm in self.arms:
-            self.played.setdefault(arm, [None, at])[1] = at  # states of before this was kept do not know the first
-        else:
-            self.played[arm] = [at, at]
+        first = self.played.get(arm, [None])[0] if arm in self.arms else at  # states of before this was kept have none
+        self.played[arm] = [first, at]
         for tallies in (self.arms, self.recent[0]):
-            tallies.setdefault(arm, [0, 0, 0.0, 0.0])[0] += 1
+            _add_decision(tallies, arm)
 
     def add_reward(self, by: str, arm: str, reward: float) -> None:
         self.learned += 1
         self.total += reward
         self.squares += reward * reward
-        counted = [self._tally(by)]
+        _add_reward(self.tallies, by, reward)
         if arm in self.arms:
-            counted += [self.arms[arm], self.recent[0].setdefault(arm, [0, 0, 0.0, 0.0])]
-        for tally in counted:
-            tally[1] += 1
-            tally[2] += reward
-            tally[3] += reward * reward
-
-    def _tally(self, by: str) -> list[float]:
-        return self.tallies.setdefault(by, [0, 0, 0.0, 0.0])
+            _add_reward(self.arms, arm, reward)
+            _add_reward(self.recent[0], arm, reward)
 
     def rows(self) -> Array:
         """(n, 6 + candidates): time, decisions, rewards, sum, sum of squares, explored, and the probabilities."""
@@ -99,8 +96,8 @@ class History:
         """What it has beside rows: a copy."""
         values = {name: getattr(self, name) for name in HEAD_FIELDS}
         for name in ("tallies", "arms", "played"):
-            values[name] = _copied(values[name])
-        copies = {"recent": list(map(_copied, self.recent)), "recent_starts": list(self.recent_starts)}
+            values[name] = values[name].copy()
+        copies = {"recent": [block.copy() for block in self.recent], "recent_starts": list(self.recent_starts)}
         return {"stride": self._stride} | values | copies
 
     def restore(self, head: dict[str, Any], rows: Array) -> None:
@@ -113,8 +110,14 @@ class History:
             self.began, self.latest = (self._rows[0][0], self._rows[-1][0]) if self._rows else (None, None)
 
 
-def _copied(tallies: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    return {name: tally.copy() for name, tally in tallies.items()}
+def _add_decision(tallies: dict[str, list[float]], name: str) -> None:
+    decisions, rewards, total, squares = tallies.get(name, NO_TALLY)
+    tallies[name] = [decisions + 1, rewards, total, squares]
+
+
+def _add_reward(tallies: dict[str, list[float]], name: str, reward: float) -> None:
+    decisions, rewards, total, squares = tallies.get(name, NO_TALLY)
+    tallies[name] = [decisions, rewards + 1, total + reward, squares + reward * reward]
 
 
 def mean_and_error(count: float, total: float, squares: float) -> tuple[float, float]:

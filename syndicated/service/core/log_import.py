@@ -39,7 +39,7 @@ class LogImport:
     @property
     def has_pieces(self) -> bool:
         """Whether there is more than one."""
-        return len(self._records) > PIECE_EVENTS
+        return self.counts.imported > PIECE_EVENTS
 
     def announce(self, batch: Batch) -> None:
         """Say that the pieces of an import follow."""
@@ -48,14 +48,13 @@ class LogImport:
 
     def append(self, batch: Batch) -> bool:
         """Append the next piece; whether it was the last one."""
-        bandit, done = self._bandit(batch), len(self._numbers)
+        bandit, piece = self._bandit(batch), self._records[:PIECE_EVENTS]
         if not self.has_pieces:
             check_empty(batch, bandit)
-        piece = self._records[done : done + PIECE_EVENTS]
         self._append(batch, piece)
-        last = done + len(piece) == len(self._records)
+        last = len(piece) == len(self._records)
         if last:
-            batch.add(SERVICE_ID, "import", {**self._about, "count": len(self._records)})
+            batch.add(SERVICE_ID, "import", {**self._about, "count": self.counts.imported})
         return last
 
     def _append(self, batch: Batch, piece: Sequence[tuple[Event, Decided | None]]) -> None:
@@ -68,7 +67,11 @@ class LogImport:
             batch.append(own)
             if own.kind == "decide":
                 batch.remember(Record(own, decided))
-        batch.on_commit.append(partial(self._numbers.update, numbers))
+        batch.on_commit.append(partial(self._appended, numbers))
+
+    def _appended(self, numbers: dict[int, int]) -> None:
+        self._numbers |= numbers
+        del self._records[: len(numbers)]
 
     def _bandit(self, batch: Batch) -> Bandit:
         bandit = batch.state.bandits[self._id]

@@ -36,7 +36,7 @@ Kind = Literal["decide", "reward", "late", "activate", "close", "forget"]
 # `ChoiceRecord` and `TopArm` of the journal are arrays without names, and say NaN; a line has names, and null.
 
 
-class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A tuner's choice: the candidate and its probability on each axis, and which would have played the same arm.
 
     A probability is null if the tuner cannot tell it.
@@ -50,7 +50,7 @@ class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     allies: tuple[int, ...] = ()
 
 
-class ArmLine(Struct, frozen=True, kw_only=True):
+class ArmLine(Struct, frozen=True, kw_only=True, gc=False):
     """An arm as the decision saw it: the reward expected, the score, and the exploration in that score."""
 
     arm: str
@@ -59,7 +59,7 @@ class ArmLine(Struct, frozen=True, kw_only=True):
     bonus: float
 
 
-class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An event of a bandit.
 
     `ref` is the `seq` of the decision that it is about, `learn` the reward that the model learns by it. A decision has

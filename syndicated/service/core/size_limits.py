@@ -88,6 +88,15 @@ def check_spec(spec: Spec) -> None:
         raise InputError(f"a space must have at most {MAX_POINTS} combinations of candidates; got {points}")
 
 
+def check_theory(agent: Agent) -> None:
+    """Refuse a policy that would choose too much itself, as a window by a long horizon."""
+    own = agent.policy.theory(0, {})
+    for argument, most in MAX_ARGUMENTS.items():
+        if own.get(argument, 0) > most:
+            must = f"{argument} of a policy must be at most {most} in a service"
+            raise InputError(f"{must}: its own is {own[argument]:g}, by its horizon and variation")
+
+
 def check_rewards(spec: Spec, agent: Agent) -> None:
     """Refuse a range of rewards that the policy cannot learn: they would be refused one by one."""
     low, high = agent.policy.rewards

@@ -17,7 +17,7 @@ from syndicated.service.core.bandit import Bandit, BanditDraft
 from syndicated.service.core.messages import Arm, Spec
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import RECORD_BYTES, Key, Record, decode
-from syndicated.store import DamageError, Event, Snapshot, Store
+from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
 
 log = logging.getLogger("syndicated")
 
@@ -38,6 +38,7 @@ AUDIT_KINDS = (
     "importing",
     "import",
 )
+KINDS = {*AUDIT_KINDS, "decide", "reward", "late", "activate", "close", "closed", "forget"}
 
 
 class State:
@@ -136,6 +137,9 @@ class State:
 
     def _fold_stored(self, event: Event, about: Event | None) -> None:
         """Fold an event as the journal gives it, with the decision that it is about."""
+        if event.kind not in KINDS:
+            what = f"event {event.seq} of bandit {event.bandit} is of the kind {shorten(event.kind)}"
+            raise StoreError(f"the journal is of a later version: {what}, which this one does not know")
         try:
             known = None if event.ref is None else self.record(event.ref)
             if known is None and about is not None and about.body:
@@ -190,7 +194,12 @@ class State:
             _, oldest = self._records.popitem(last=False)
             self._record_bytes -= oldest.bytes
 
-    def forget_records(self) -> None:
+    def forget_records(self, seqs: Iterable[int]) -> None:
+        """Drop decisions that the journal no longer has; numbers of other events are no harm."""
+        for record in [self._records.pop(seq) for seq in seqs if seq in self._records]:
+            self._record_bytes -= record.bytes
+
+    def forget_all_records(self) -> None:
         """Drop the decisions in memory, because the journal's were changed; they are read from it again."""
         self._records.clear()
         self._record_bytes = 0

@@ -119,11 +119,11 @@ class Windows:
         upto = self._pruning.get(id_) or max((seq for seq, _, _ in batch.store.snapshot_sizes(id_)), default=0)
         bandit = batch.state.bandits[id_]
         before = -math.inf if bandit.importing else batch.now - (bandit.spec.retention or math.inf)
-        count = batch.store.prune(id_, before, upto, PRUNE_EVENTS)
-        batch.on_commit.append(partial(self._dropped, id_, upto, count == PRUNE_EVENTS, batch.now))
-        if count:
-            batch.on_commit.append(batch.state.forget_records)
-            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": id_, "count": count, "upto": upto})
+        dropped = batch.store.prune(id_, before, upto, PRUNE_EVENTS)
+        batch.on_commit.append(partial(self._dropped, id_, upto, len(dropped) == PRUNE_EVENTS, batch.now))
+        if dropped:
+            batch.on_commit.append(partial(batch.state.forget_records, dropped))
+            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": id_, "count": len(dropped), "upto": upto})
 
     def _dropped(self, bandit: int, upto: int, more: bool, now: float) -> None:
         if more:

@@ -17,7 +17,10 @@ from syndicated.errors import SyndicatedError
 from syndicated.service.http.app import App
 from syndicated.service.http.connection import Connection
 
-GC_THRESHOLD = 50_000  # new objects after which the collector looks for cycles; requests leave none
+# The collector of cycles looks at new objects when there are so many, at those of three such times together, and at all
+# objects after a thousand of these. Everybody waits meanwhile, for a tenth of a second where many decisions are kept;
+# and requests leave no cycles.
+GC_THRESHOLDS = (10_000, 2, 1000)
 SWITCH_SECONDS = 1e-4  # after which the journal's thread gets its turn: its steps are short, and callers wait for them
 DRAIN_SECONDS = 30  # that open requests have to end
 
@@ -52,7 +55,7 @@ def run(app: App, listening: socket.socket) -> None:
     """Serve on a listening socket. On SIGINT or SIGTERM, answer what is open, stop the service, and return."""
     gc.collect()
     gc.freeze()  # what was imported stays: the collector need not look through it again and again
-    gc.set_threshold(GC_THRESHOLD)
+    gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     server = Server(app)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

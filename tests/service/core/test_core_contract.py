@@ -332,6 +332,23 @@ def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:
     run(test())
 
 
+def test_pruning_leaves_in_memory_what_the_journal_still_has(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(retention=1000.0)
+        await harness.create("other")
+        old, other = await harness.decide(), await harness.decide("other")
+        await harness.service.admin.save_model("b")
+        await harness.pass_time(4000.0)
+        ids, state = harness.service.decisions.ids, harness.service.state
+        assert [state.record(ids.seq(each.decision_id)) is None for each in (old, other)] == [True, False]
+        with refused(404, "unknown-decision"):
+            await harness.reward(old.decision_id, 1.0)
+        await harness.service.stop()
+
+    run(test())
+
+
 def test_a_decision_is_kept_until_a_snapshot_has_its_reward(tmp_path: Path) -> None:
     async def test() -> None:
         harness = Harness(tmp_path / "journal.db", Clock())

@@ -94,3 +94,14 @@ def test_ended_epochs_and_loaded_models_are_kept_and_bounded() -> None:
     assert (twin.past, twin.loads) == (bandit.past, bandit.loads)
     bandit.configure(bandit_of(seed=99).spec, event(200))
     assert bandit.loads == []
+
+
+def test_a_head_is_of_its_moment_and_copies_no_counts() -> None:
+    history = History([1])
+    play(history, "aab", [1.0, 0.0, 1.0])
+    head, before = history.head(), {name: dict(getattr(history, name)) for name in ("tallies", "arms", "played")}
+    assert head["arms"]["a"] is history.arms["a"]  # ten thousand arms are one copy of a dictionary
+    assert head["recent"][0]["a"] is history.recent[0]["a"]
+    play(history, "abc", [0.5, 0.5, 0.5])
+    assert {name: head[name] for name in before} == before
+    assert history.arms["a"] == [3, 3, 1.5, 1.25] != head["arms"]["a"]

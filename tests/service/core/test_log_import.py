@@ -74,12 +74,12 @@ def test_a_log_in_pieces_makes_the_same_model_and_others_have_their_turn(address
         await _refuses(service)
         await service.decisions.decide("old", ASK)
         with refused(409, "not-empty"):
-            await service.admin.import_log("", "new", lines)
+            await service.admin.import_log("", "new", list(lines))
         while not await service.group_commit.submit(log_import.append, exclusive=True):
             await service.decisions.decide("old", ASK)
         assert log_import.counts.imported == len(lines)
         await service.admin.create("", Create(name="other", spec=Spec(features=VECTOR)))
-        assert (await service.admin.import_log("", "other", lines)).imported == len(lines)
+        assert (await service.admin.import_log("", "other", list(lines))).imported == len(lines)
         models = [_arrays(service, name) for name in ("old", "new", "other")]
         assert models[0] == models[1] == models[2]
         assert (await service.decisions.reward("new", RewardRequest(event_id="e14", reward=1.0))).outcome == "learned"
@@ -110,7 +110,9 @@ def test_an_import_that_ended_early_leaves_a_bandit_that_decides_nothing_until_i
         assert len(await exported(service, "new")) == log_import.PIECE_EVENTS
         await service.admin.retire("", "new")
         await service.admin.create("", Create(name="new", spec=Spec(features=VECTOR)))
-        assert (await service.admin.import_log("", "new", lines)).imported == len(lines)
+        given = list(lines)
+        assert (await service.admin.import_log("", "new", given)).imported == len(lines)
+        assert not given  # freed one by one, on another thread
         await service.decisions.decide("new", ASK)
         await service.stop()
 

@@ -211,7 +211,7 @@ def test_expectation_09_a_log_with_named_arms_is_imported_to_the_same_model(play
                 await harness.service.admin.drop_arm("", "b", "tea")
         exported = await lines(harness)
         assert "forget" in [line.kind for line in exported]
-        imported = await harness.service.admin.import_log("", "twin", exported)
+        imported = await harness.service.admin.import_log("", "twin", list(exported))
         assert (imported.imported, imported.left_out) == (len(exported), 0)
         assert (
             the_bandit(harness).agent.player.books[0].as_dict()

@@ -19,10 +19,13 @@ from typing import Any
 import pytest
 from support.core_service import refused
 
+from syndicated.service.core import batch
 from syndicated.service.core.journal_check import verify
-from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
+from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.core.records import decode, encode
 from syndicated.service.core.service import Service
-from syndicated.store import SQLite, copy, open_store
+from syndicated.service.core.state import State
+from syndicated.store import Event, SQLite, StoreError, copy, open_store
 
 DATA = Path(__file__).parent / "data"
 OPEN = "visit-40"  # has no reward
@@ -53,6 +56,41 @@ def test_expectation_23_a_journal_of_an_earlier_service_opens_and_goes_on(
             assert verify(store) == []
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_what_a_later_version_adds_to_events_is_passed_over(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two versions at once: the older one reads what the newer one writes, as long as fields are only added."""
+    monkeypatch.setattr(batch, "encode", lambda body: encode({**decode(encode(body)), "of_a_later_version": [1]}))
+    address = str(tmp_path / "journal.db") if kind == "sqlite" else request.getfixturevalue("database")()
+
+    async def test() -> None:
+        service = Service(open_store(address))
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "vector", "dim": 1})))
+        ask = DecideRequest(arms=[Arm("a", x=[1.0]), Arm("b", x=[0.5])])
+        for k in range(6):
+            reply = await service.decisions.decide("b", ask)
+            await service.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=float(k % 2)))
+        await service.stop()
+        with closing(open_store(address, read_only=True)) as store:
+            whole = State.load(store, whole=True)
+        assert whole.bandit("b").history.learned == 6
+        assert whole.bandit("b").agent.state() == service.state.bandit("b").agent.state()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("bandit", [0, 1])
+def test_events_of_a_kind_that_a_later_version_has_are_refused(bandit: int, tmp_path: Path) -> None:
+    """What they say would be missing from the state, and from what is decided and learned after them."""
+    with closing(SQLite(tmp_path / "journal.db")) as store:
+        store.write([Event(1, bandit, "transmute", 1.0, body=encode({}))])
+        with pytest.raises(StoreError, match=r"is of a later version: event 1 of bandit \d is of the kind 'transmute'"):
+            Service(store)
+        assert [fault for fault in verify(store) if "transmute" in fault]
 
 
 async def _go_on(service: Service, name: str, told: list[tuple[str, str, str]]) -> None:

@@ -273,7 +273,7 @@ def test_replicas_decide_at_the_same_time_with_draws_of_their_own_and_fold_in_on
             replies = await asyncio.gather(*asked)
             again = await replicas[0].decisions.decide("b", ASK)
             assert replicas[0].state.seq < number < replicas[0].decisions.ids.seq(again.decision_id)
-            waits.append([Event(number, 0, "note", 0.0, body=encode({}))])
+            waits.append([Event(number, 0, "drop", 0.0, body=encode({}))])
         waits.close()
         arms = [[reply.arm for reply in replies[k::2]] for k in range(2)]
         assert arms[0] != arms[1]
