@@ -123,7 +123,7 @@ MISTAKES = [
         ["run", "--tuner", "Magic"],
         f"no 'Magic' is registered; there are {', '.join(TUNERS)}",
     ),
-    (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Linear, "),
+    (["run", "--environment", "Mars"], "no 'Mars' is registered; there are Contexts, Linear, "),
     (["run", "--set", "alpha"], "--set takes NAME=VALUE"),
     (["run", "--set", "planet.x=1"], "--set takes NAME=VALUE"),
     (

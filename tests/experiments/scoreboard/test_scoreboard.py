@@ -148,7 +148,7 @@ def test_theory_is_told_the_noise_and_the_papers_tuners_the_range_of_rewards() -
 
 @pytest.mark.parametrize(
     ("name", "fixed", "one"),
-    [("linucb-paper", 16, "alpha"), ("lints-paper", 16, "alpha"), ("movielens-sgdts", 15, "eta0")],
+    [("linucb-paper", 17, "alpha"), ("lints-paper", 17, "alpha"), ("movielens-sgdts", 15, "eta0")],
 )
 def test_tuners_and_fixed_candidates_are_those_of_the_policy(name: str, fixed: int, one: str) -> None:
     tuners = WORLDS[name].tuners
@@ -172,7 +172,7 @@ def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() ->
         assert world.tuners[name] == {"name": name, "rewards": [-50, 200]}
 
 
-LINEAR_PARTS = {f"no {part}" for part in ("discount", "effects", "outliers", "restarts", "trials")}
+LINEAR_PARTS = {f"no {part}" for part in ("discount", "effects", "outliers", "relevance", "restarts", "trials")}
 ESTIMATES = {
     "LinUCB": {"no evidence, lam=1": {"boldness": [2.5], "lam": [1], "memory": [1]}},
     "LinTS": {"no evidence, lam=1": {"boldness": [1.0], "lam": [1], "memory": [1]}},
