@@ -118,11 +118,12 @@ TRIALS = "trials"
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
 NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others need not be tried for that
-OWN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, that rows have no effects
-RELEVANCE_EVIDENCE = 5.0  # the same, that all columns weigh the same
+PLAIN_EVIDENCE = (
+    3.0  # the logarithm of the odds, before anything is known, that rows have no effects and columns no weights
+)
 CLEARLY_MORE = 3.0  # times the weight of most columns: worth telling
 RELEVANCE_STEPS = 3  # towards the most likely weights
-MIN_RELEVANCE_FEATURES = 2.0  # of a row that are not 0: a single one has nothing to be weighed against
+MIN_DENSE = 0.5  # of the features of a row: columns that are mostly 0 stand for few rows, and are not weighed
 MAX_OWN_ARMS = 10_000  # of a catalogue whose rows have effects: each of them is looked up for a decision
 MIN_OWN_VARIANCE = 1e-3  # less is none
 UNKNOWN_VARIANCE = float(OWN_VARIANCES.mean() / 2.0)  # that is possible before anything is known
@@ -539,7 +540,7 @@ class ScaledRidge(Learner):
         self.unit = _units(self.low, self.high)
         self._limit_errors()
         self.sums[OWN], spectrum = self._judge_effects()
-        if RELEVANCE not in self.without and self._active >= MIN_RELEVANCE_FEATURES:
+        if RELEVANCE not in self.without and self._active >= MIN_DENSE * self.dim:
             spectrum = self._weigh_columns(spectrum)
         self.centre = spectrum.centre[0]
         self.lam = _pooled(self._log_evidence(spectrum)[0])
@@ -568,7 +569,7 @@ class ScaledRidge(Learner):
             found = self._marginals(plays, variances, MIN_JUDGED_RSS * float(self.sums[TOTAL]))
             found[0] += math.log(len(OWN_VARIANCES))
             self.sums[POSSIBLE] = _posterior_mean(variances, found)
-            found[0] += OWN_EVIDENCE
+            found[0] += PLAIN_EVIDENCE
             variance = _posterior_mean(variances, found)
             if variance > MIN_OWN_VARIANCE:
                 return variance, self._spectrum(np.array([variance]))
@@ -588,7 +589,7 @@ class ScaledRidge(Learner):
             self.unit = unit * np.sqrt(weights)
             spectrum = self._spectrum()
         before = -0.5 * float(np.sum(np.log(weights) + 1.0 / weights - 1.0))
-        odds = math.exp(min(equal + RELEVANCE_EVIDENCE - self._total_evidence(spectrum) - before, MAX_EXPONENT))
+        odds = math.exp(min(equal + PLAIN_EVIDENCE - self._total_evidence(spectrum) - before, MAX_EXPONENT))
         self.unit = unit * np.sqrt((weights + odds) / (1.0 + odds))
         return self._spectrum()
 

@@ -610,7 +610,7 @@ def exact_weights(Z: Array, y: Array, active: float, intercept: bool) -> Array:
         weights = (1.0 + (theta**2 / noise2 + np.diag(inverse)) * penalty) / 2.0
     prior = -0.5 * np.sum(np.log(weights) + 1.0 / weights - 1.0)
     gain = np.logaddexp.reduce(likelihoods(weights)) - np.logaddexp.reduce(likelihoods(np.ones(len(weights)))) + prior
-    share = 1.0 / (1.0 + math.exp(5.0 - gain))
+    share = 1.0 / (1.0 + math.exp(3.0 - gain))
     pooled: Array = share * weights + (1.0 - share)
     return pooled
 
@@ -635,7 +635,7 @@ def test_columns_weigh_what_they_tell_as_far_as_rewards_are_likelier_so(
         assert "1 of 8 features" in model.chosen["relevance"]
 
 
-def test_rows_of_one_feature_are_not_weighed() -> None:
+def test_rows_of_mostly_zeros_are_not_weighed() -> None:
     rng = np.random.default_rng(1)
     arms = rng.integers(8, size=200)
     rewards = np.where(arms == 3, 10.0, 0.0) + rng.normal(size=200)
