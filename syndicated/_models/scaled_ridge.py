@@ -118,9 +118,7 @@ TRIALS = "trials"
 PENALTIES = 10.0 ** np.arange(-4.0, 3.5, 0.5)  # lam: what evidence chooses from
 OWN_VARIANCES = 10.0 ** np.arange(-2.0, 2.5)  # v: what evidence chooses from, besides 0
 NEAR_ENOUGH = 2  # rows played first in a row that were predicted: the others need not be tried for that
-PLAIN_EVIDENCE = (
-    3.0  # the logarithm of the odds, before anything is known, that rows have no effects and columns no weights
-)
+PLAIN_EVIDENCE = 3.0  # the logarithm of the odds, before anything is known, against effects, and against weights
 CLEARLY_MORE = 3.0  # times the weight of most columns: worth telling
 RELEVANCE_STEPS = 3  # towards the most likely weights
 MIN_DENSE = 0.5  # of the features of a row: columns that are mostly 0 stand for few rows, and are not weighed
@@ -540,7 +538,7 @@ class ScaledRidge(Learner):
         self.unit = _units(self.low, self.high)
         self._limit_errors()
         self.sums[OWN], spectrum = self._judge_effects()
-        if RELEVANCE not in self.without and self._active >= MIN_DENSE * self.dim:
+        if RELEVANCE not in self.without and self._active > MIN_DENSE * self.dim:
             spectrum = self._weigh_columns(spectrum)
         self.centre = spectrum.centre[0]
         self.lam = _pooled(self._log_evidence(spectrum)[0])
