@@ -187,10 +187,13 @@ class SQL(Store):
     def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> list[int]:
         where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"
         needed = "EXISTS (SELECT 1 FROM log later WHERE later.ref = log.seq AND later.seq > ?)"
-        found = f"SELECT seq FROM log WHERE {where} AND NOT {needed} ORDER BY seq LIMIT ?"
-        self._wrote = True
-        dropped = self._rows(f"DELETE FROM log WHERE seq IN ({found}) RETURNING seq", bandit, before, upto, upto, limit)
-        return [seq for (seq,) in dropped]
+        query = f"SELECT seq FROM log WHERE {where} AND NOT {needed} ORDER BY seq LIMIT ?{self._for_update}"
+        found = {seq for (seq,) in self._rows(query, bandit, before, upto, upto, limit)}
+        # Who held one of them meanwhile may have added to it, which only a statement after that one sees.
+        late = f"SELECT ref FROM log WHERE ref {self._in_list} AND seq > ?"
+        dropped = sorted(found.difference(ref for (ref,) in self._rows(late, self._list_value(found), upto)))
+        self._run(f"DELETE FROM log WHERE seq {self._in_list}", self._list_value(dropped))
+        return dropped
 
     def last_about(self, subject: str) -> int:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])

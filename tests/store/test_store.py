@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -778,6 +779,22 @@ def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable
             assert other.hold([2]) == {2}
         with pytest.raises(StoreError, match="lock timeout"), other.entry(1):
             other.hold([1])
+
+
+def test_a_decision_whose_reward_is_on_its_way_is_not_pruned(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    one, other, reader = (journals.open(address) for _ in range(3))
+    _add(one, _decisions(3, body=b"b"))
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with one.batch(), ThreadPoolExecutor(1) as pool:
+        with other.entry(1) as (number,):
+            assert other.hold([1]) == {1}
+            other.append([Event(number, 1, "reward", 9.0, ref=1, learn=1.0)])
+            pruned = pool.submit(one.prune, 1, 9.0, 2)
+            while not pruned.done() and not reader._rows(waiting):
+                pass
+        assert pruned.result(HANG_SECONDS) == [2]
+    assert [event.seq for event in _all(one)] == [1, 3, 4]
 
 
 def test_the_time_is_that_of_the_server(
