@@ -114,7 +114,7 @@ class State:
         may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
         folded = self.seq
-        at_hand = deque(pair for seq, pair in own.items() if seq <= upto)
+        at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
         for event, about in store.after(self.seq, upto=upto, without=without, known_from=known_from):
             self._fold_own(at_hand, event.seq)

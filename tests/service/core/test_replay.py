@@ -1,7 +1,8 @@
 """The live state is what a full replay of the journal gives, whatever happens."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,35 @@ def test_a_state_that_follows_is_the_replayed_one_whatever_it_has_in_memory(
         assert state.follow(store, store.last(), {})
         assert contents(state) == harness.replayed()
         assert state.bandit("b").history.learned == 40
+        store.close()
+        await harness.service.stop()
+
+    run(test())
+
+
+def test_a_state_whose_reading_was_cut_short_folds_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create()
+        for n in range(6):
+            await harness.reward((await harness.decide()).decision_id, n / 6)
+        store, state = SQLite(harness.file, read_only=True), State()
+        own = {event.seq: (event, None) for event, _ in store.after(1, upto=6)}
+        after = store.after
+
+        def cut(*args: Any, **options: Any) -> Iterator[Any]:
+            yield from islice(after(*args, **options), 3)
+            raise StoreError("the journal cannot be used: lost")
+
+        monkeypatch.setattr(store, "after", cut)
+        with pytest.raises(StoreError):
+            state.follow(store, store.last(), own)
+        assert state.seq > max(own)
+        monkeypatch.undo()
+        assert state.follow(store, store.last(), own)
+        assert contents(state) == harness.replayed()
         store.close()
         await harness.service.stop()
 
