@@ -89,7 +89,10 @@ def check_spec(spec: Spec) -> None:
 
 
 def check_theory(agent: Agent) -> None:
-    """Refuse a policy that would choose too much itself, as a window by a long horizon."""
+    """Refuse a policy that would choose too much itself, as a window by a long horizon.
+
+    Also where candidates are given for it: the policy keeps the rows of its own window beside those of theirs.
+    """
     own = agent.policy.theory(0, {})
     for argument, most in MAX_ARGUMENTS.items():
         if own.get(argument, 0) > most:

@@ -18,6 +18,7 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"policy": {"name": "NeuralTS"}, "space": {"depth": [4.0]}}, "depth of a policy must be at most 3"),
     ({"policy": {"name": "SWLinUCB"}, "space": {"window": [20_001.0]}}, "window of a policy must be at most 20000"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}}, "window of a policy must be at most 20000 .* its own is 1e"),
+    ({"policy": {"name": "SWLinUCB", "horizon": 10**9}, "space": {"window": [100.0]}}, "window .* its own is 1e"),
     ({"space": {"alpha": [0.1] * 101, "lam": [1.0] * 100}}, "at most 10000 combinations of candidates; got 10100"),
 ]
 REQUESTS: list[tuple[dict[str, Any], str]] = [
