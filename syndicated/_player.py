@@ -18,7 +18,7 @@ from syndicated._catalogue import Catalogue
 from syndicated._learner import Learner
 from syndicated._missing import ColumnMeans, first_invalid
 from syndicated._sparse import check_rows
-from syndicated._validation import check_arms, check_features, check_numbers, shorten
+from syndicated._validation import check_arms, check_features, check_numbers, kernel_numbers, shorten
 from syndicated.arm_sets import ArmSet
 from syndicated.errors import InputError
 from syndicated.policies import Policy
@@ -190,7 +190,7 @@ class Player:
     def _decide_tables(self, given: Array, round_: int) -> list[Decision]:
         """The decisions of a tuner that draws nothing, of tables that are alike."""
         choice = self._only_choice
-        tables, policy = np.ascontiguousarray(given, dtype=np.float64), self.policies[0]
+        tables, policy = kernel_numbers(given), self.policies[0]
         params = policy.theory(round_, choice.params)
         arms = policy.best_many(tables, choice.params, round_, self._stream)
         if min(arms) < 0:
@@ -353,7 +353,7 @@ class Player:
         """`learn` one after the other."""
         shapes, names = {each.x.shape for each in decisions}, [each.name for each in decisions]
         has_names, policy = None not in names, self.policies[0]
-        batch = self._in_batches and len(shapes) == 1 and (isinstance(policy, ArmPolicy) or not any(names))
+        batch = self._in_batches and len(shapes) == 1 and (isinstance(policy, ArmPolicy) or not has_names)
         if not batch or not (has_names or names.count(None) == len(names)):
             for decision, reward in zip(decisions, rewards.tolist(), strict=True):
                 self.learn(decision, reward)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._compiled import compiled
-from syndicated._validation import check_arms, check_features, shorten
+from syndicated._validation import check_arms, check_features, kernel_numbers, shorten
 from syndicated.errors import InputError
 from syndicated.types import Array
 
@@ -22,7 +22,7 @@ def check_rows(X: npt.ArrayLike, dim: int) -> Array:
     try:
         if np.ndim(X) != 3:
             return check_arms(X, dim)
-        rows = np.ascontiguousarray(X, dtype=np.float64)
+        rows = kernel_numbers(X)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"the arms must be a table of numbers, one row an arm; got {shorten(X)}") from None
     if rows.shape[1] != 2 or len(rows) == 0:

@@ -12,10 +12,16 @@ from syndicated.types import Array, Ints
 MAX_MAGNITUDE = 1e50  # of features and rewards: their squares, summed over any number of rounds, stay finite
 
 
+def kernel_numbers(X: npt.ArrayLike) -> Array:
+    """As kernels take them: contiguous floats, copied if they may only be read."""
+    numbers = np.ascontiguousarray(X, dtype=np.float64)
+    return numbers if numbers.flags.writeable else numbers.copy()
+
+
 def check_arms(X: npt.ArrayLike, dim: int) -> Array:
     """The arms' features as a contiguous (K, dim) array of floats; `check_features` is separate, for speed."""
     try:
-        arms = np.ascontiguousarray(X, dtype=np.float64)
+        arms = kernel_numbers(X)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"the arms must be a table of numbers, one row an arm; got {shorten(X)}") from None
     if arms.ndim != 2 or arms.shape[1] != dim or arms.shape[0] == 0:

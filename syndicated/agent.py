@@ -304,7 +304,7 @@ class Agent(Parameters):
         True
         """
         read = self._read_many(contexts, arms)
-        logged, earned, n = np.asarray(places), np.asarray(rewards, dtype=np.float64), len(read)
+        logged, earned, n = np.asarray(places), np.array(rewards, dtype=np.float64), len(read)
         if logged.shape != (n,) or logged.dtype.kind not in "iu" or earned.shape != (n,):
             got = f"{logged.dtype} of shape {logged.shape} and {earned.shape}"
             raise InputError(f"places and rewards must be {n} whole numbers and {n} numbers, one a round; got {got}")

@@ -442,6 +442,10 @@ class ArmModels(Learner):
             array: npt.NDArray[Any] = np.zeros(shape, dtype=kind)
             array[tuple(slice(n) for n in old[name].shape)] = old[name]
             setattr(self, name, array)
+        if self.hybrid:  # what is last stays last
+            shifts = old["retired"][:, -1]
+            self.retired[:, len(shifts)] = 0.0
+            self.retired[: len(shifts), -1] = shifts
         self._set_priors()
         # the new columns of those that were there: known before anything else is
         first = old["center"].size + 1

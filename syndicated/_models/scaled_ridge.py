@@ -214,6 +214,7 @@ class ScaledRidge(Learner):
         self.size = self.dim + self.intercept
         self._discount = 0.0 if DISCOUNT in self.without else NEW_DISCOUNT
         self._estimated: tuple[Prior, float] | None = None  # until something is learned
+        self._weights = np.ones(self.dim)  # of the columns, to tell; a restored model tells them after its next refresh
         self.G, self.b, self.sizes = np.zeros((self.dim + 1, self.dim + 1)), np.zeros(self.dim + 1), np.zeros(MAX_SIZES)
         self.sums, self.trace = np.zeros(SUMS), np.zeros(self.dim)
         self.known, self.slots = np.zeros((FEATURES + self.dim, MAX_ROWS)), np.zeros(SLOTS)
@@ -312,15 +313,14 @@ class ScaledRidge(Learner):
         }
         if self.own_variance:
             said["effects"] = f"rows have effects of their own, {self.own_variance:.3g} times the noise's variance"
-        weights = (self.unit / np.maximum(_units(self.low, self.high), 1e-300)) ** 2
-        telling = int(np.sum(weights > CLEARLY_MORE * np.median(weights)))
+        telling = int(np.sum(self._weights > CLEARLY_MORE * np.median(self._weights)))
         if telling:
             said["relevance"] = f"{telling} of {self.dim} features tell more than the others, and weigh more"
         if self.sums[FOLLOWING]:
             said["level"] = "the level of rewards moves and is followed"
-        before = self.count - round(self.G[-1, -1])
-        if before:
-            said["restart"] = f"started again after reward {before:,}, as the world had changed"
+        counted = round(self.G[-1, -1])
+        if counted < self.count:
+            said["restart"] = f"{counted:,} of {self.count:,} rewards count, as the world had changed"
         return said
 
     @property
@@ -538,7 +538,8 @@ class ScaledRidge(Learner):
         self.unit = _units(self.low, self.high)
         self._limit_errors()
         self.sums[OWN], spectrum = self._judge_effects()
-        if RELEVANCE not in self.without and self._active > MIN_DENSE * self.dim:
+        self._weights = np.ones(self.dim)
+        if RELEVANCE not in self.without and self._active > MIN_DENSE * np.count_nonzero(self.unit):
             spectrum = self._weigh_columns(spectrum)
         self.centre = spectrum.centre[0]
         self.lam = _pooled(self._log_evidence(spectrum)[0])
@@ -580,6 +581,7 @@ class ScaledRidge(Learner):
             penalty = _pooled(self._log_evidence(spectrum)[0]) * self._active
             variance = spectrum.rss(np.array([penalty]))[0, 0] / max(self.G[-1, -1] - self.intercept, 1.0)
             if not variance > 0.0:
+                self.unit = unit
                 return plain
             solved, Q = spectrum.values[0] + penalty, spectrum.Q[0]
             theta = Q @ (spectrum.along[0] / solved)
@@ -588,7 +590,8 @@ class ScaledRidge(Learner):
             spectrum = self._spectrum()
         before = -0.5 * float(np.sum(np.log(weights) + 1.0 / weights - 1.0))
         odds = math.exp(min(equal + PLAIN_EVIDENCE - self._total_evidence(spectrum) - before, MAX_EXPONENT))
-        self.unit = unit * np.sqrt((weights + odds) / (1.0 + odds))
+        self._weights = (weights + odds) / (1.0 + odds)
+        self.unit = unit * np.sqrt(self._weights)
         return self._spectrum()
 
     def _total_evidence(self, spectrum: Spectrum) -> float:

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from syndicated.environments.simulation import Linear
+from syndicated.errors import InputError
 from syndicated.streams import ARMS, THETA, Stream
 from syndicated.types import Arms, Array, NamedArms
 
@@ -26,6 +27,11 @@ class Contexts(Linear):
     """
 
     arms: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shape != "linear":
+            raise InputError(f"shape must be 'linear' for Contexts; got {self.shape!r}")
 
     def theta(self, seed: int, k: int = 0) -> Array:
         """(arms, 1 + dim): the level and the slopes of every arm after k changes."""

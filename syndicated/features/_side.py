@@ -94,7 +94,7 @@ class Side:
     def pack_all(self, given: Any) -> Array | None:
         """A row for each of many lists or objects, or a copy of a table, if there is nothing but numbers in it."""
         size = self._packer.size // 8
-        if isinstance(given, np.ndarray):
+        if type(given) is np.ndarray:  # a masked one has gaps
             is_table = self.vector and given.shape[1:] == (size,) and given.dtype.kind in "fiub"
             return np.array(given, dtype=np.float64, order="C") if is_table else None
         table = np.empty((len(given), size))

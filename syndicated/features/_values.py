@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from syndicated._missing import first_invalid
-from syndicated._validation import MAX_MAGNITUDE, shorten
+from syndicated._validation import MAX_MAGNITUDE, kernel_numbers, shorten
 from syndicated.errors import InputError
 from syndicated.types import Array
 
@@ -46,7 +46,7 @@ def pack_plain(values: Any) -> Array | None:
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or values.dtype.kind not in "fiub":
             return None
-        numbers: Array = np.ascontiguousarray(values, dtype=np.float64)
+        numbers = kernel_numbers(values)
     else:
         try:
             numbers = np.frombuffer(array("d", values))

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._models.arm_draws import first_best, preferred, random_arm
+from syndicated._models.scaled_ridge import DISCOUNT
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -39,6 +40,7 @@ class EpsilonGreedy(RidgePolicy):
         "intercept": (0.0, 1.0),
         "memory": (0.01, 1.0),
     }
+    parts: ClassVar[tuple[str, ...]] = tuple(part for part in RidgePolicy.parts if part != DISCOUNT)
     natural: ClassVar[dict[str, tuple[str, ...]]] = {"boldness": ("epsilon",)}
     exploring: ClassVar[tuple[str, ...]] = ("epsilon",)
 

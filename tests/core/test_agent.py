@@ -420,9 +420,9 @@ def test_a_level_that_is_followed_and_the_last_restart_are_said() -> None:
     assert {"level", "restart"}.isdisjoint(_learned(paid, rows))
     changed = _learned(np.where(t < 500, paid, -paid), rows)
     assert "level" not in changed
-    restart = re.fullmatch(r"started again after reward (\d+), as the world had changed", changed["restart"])
+    restart = re.fullmatch(r"1,(\d+) of 2,000 rewards count, as the world had changed", changed["restart"])
     assert restart is not None
-    assert 500 < int(restart[1]) < 600
+    assert 400 < int(restart[1]) < 500
     assert _learned(paid + 20.0 * np.sin(t / 100), rows)["level"] == "the level of rewards moves and is followed"
 
 

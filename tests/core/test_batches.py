@@ -131,6 +131,38 @@ def test_named_arms_are_played_and_replayed_in_compiled_calls(monkeypatch: pytes
     assert (len(played), agent.round) == (300, 900)
 
 
+@pytest.mark.parametrize("ids", [None, ["a", "b", "c"]])
+def test_numbers_may_be_read_only_and_columns_of_a_table(ids: list[str] | None) -> None:
+    rng = np.random.default_rng(0)
+    shape = (100, 4) if ids else (100, 3, 4)
+    X, log = rng.normal(size=shape), np.column_stack([rng.normal(size=100), rng.integers(3, size=100)])
+    X.flags.writeable = log.flags.writeable = False
+    agent = Agent(seed=1)
+    for n in range(5):
+        agent.learn(agent.decide(X[n], ids), log[n, 0])
+    agent.learn_many(agent.decide_many(X, ids), log[:, 0])
+    assert len(agent.replay(X, log[:, 1].astype(int), log[:, 0], ids)) == 100
+    assert agent.round == 205
+
+
+def test_an_id_that_is_0_is_a_name() -> None:
+    given: dict[str, Any] = {"context": {"x": "number"}, "features": {"p": "number"}, "policy": "LinUCB"}
+    one, many = (Agent.for_arms(**given, seed=1) for _ in range(2))
+    contexts, arms = [{"x": 3.0}, {"x": 5.0}], [{"id": 0, "p": 1.0}]
+    for context in contexts:
+        one.learn(one.decide(context, arms), 1.0)
+    decided = [many.decide(context, arms) for context in contexts]
+    many.learn_many(decided, [1.0, 1.0])
+    assert many.decide({}, arms).x.tolist() == one.decide({}, arms).x.tolist()
+
+
+def test_what_is_masked_in_a_table_of_contexts_is_missing_as_in_the_loop() -> None:
+    table = np.ma.masked_equal(np.array([[1.0, 99.0], [2.0, 3.0]]), 99.0)
+    one, many = Agent(seed=1), Agent(seed=1)
+    apart, together = [one.decide(row, ["a", "b"]) for row in table], many.decide_many(table, ["a", "b"])
+    assert [each.x.tolist() for each in together] == [each.x.tolist() for each in apart]
+
+
 def test_decisions_of_a_table_of_contexts_do_not_change_with_it() -> None:
     agent, table = Agent(), np.random.default_rng(0).normal(size=(3, 2))
     before, decisions = table.copy(), agent.decide_many(table, ["a", "b"])

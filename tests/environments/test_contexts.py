@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from syndicated.environments import Contexts
+from syndicated.errors import InputError
 from syndicated.experiments import Experiment, run_experiments
 
 
@@ -60,3 +61,8 @@ def test_each_arm_has_a_model_of_its_own(tmp_path: Path) -> None:
     (run,) = run_experiments([experiment], tmp_path)
     regrets = {task.tuner_name: curve["regret"][-1] for task, curve in zip(run.tasks, run.curves, strict=True)}
     assert 4 * regrets["ArmUCB"] < regrets["LinUCB"]
+
+
+def test_means_are_linear_in_the_context() -> None:
+    with pytest.raises(InputError, match="shape must be 'linear' for Contexts"):
+        Contexts(dim=2, shape="square")

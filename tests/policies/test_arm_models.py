@@ -87,6 +87,19 @@ def test_a_hybrid_is_one_dense_regression_on_shared_and_own_columns(n: int) -> N
         )
 
 
+def test_what_retired_arms_have_shown_is_kept_where_rows_grow() -> None:
+    rng = np.random.default_rng(1)
+    models = ArmModels(2, False, True, 2.0)
+    for n in range(80):
+        models.learn(n % 3, rng.normal(size=2), float(rng.normal()))
+    models.retire(1)
+    shifts = models.retired[:, -1].copy()
+    assert np.any(shifts)
+    models.learn(0, rng.normal(size=4), 1.0)
+    np.testing.assert_array_equal(models.retired[:, -1], [*shifts, 0.0, 0.0])
+    np.testing.assert_allclose(models.retired[:, :-1], models.retired[:, :-1].T, atol=1e-12)
+
+
 def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:
     data = _data(300, 4, 3, seed=5, clicks=False)
     kept, retired = _learned(data, hybrid=True), _learned(data, hybrid=True)

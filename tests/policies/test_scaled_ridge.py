@@ -635,6 +635,19 @@ def test_columns_weigh_what_they_tell_as_far_as_rewards_are_likelier_so(
         assert "1 of 8 features" in model.chosen["relevance"]
 
 
+def test_columns_that_are_always_0_do_not_matter_for_weights() -> None:
+    X = np.random.default_rng(2).normal(size=(300, 8))
+    rewards = X[:, 1] + 0.3 * np.random.default_rng(3).normal(size=300)
+    wide = np.column_stack([X, np.zeros((300, 30))])
+    plain, zeros, left_out = (
+        taught(LinUCB, *given) for given in ((X, rewards), (wide, rewards), (wide, rewards, True, ["relevance"]))
+    )
+    np.testing.assert_allclose(zeros.unit[:8], plain.unit)
+    assert plain.chosen["relevance"] == "1 of 8 features tell more than the others, and weigh more"
+    assert zeros.chosen["relevance"] == "1 of 38 features tell more than the others, and weigh more"
+    assert "relevance" not in left_out.chosen
+
+
 def test_rows_of_mostly_zeros_are_not_weighed() -> None:
     rng = np.random.default_rng(1)
     arms = rng.integers(8, size=200)
@@ -871,7 +884,7 @@ def test_trials_can_be_left_out() -> None:
         (
             EpsilonGreedy,
             ["trials"],
-            "without must be a list of some of discount, effects, outliers, relevance, restarts for EpsilonGreedy",
+            "without must be a list of some of effects, outliers, relevance, restarts for EpsilonGreedy",
         ),
         (UCBGLM, ["effects"], "without must be empty for UCBGLM; got"),
     ],
