@@ -47,6 +47,7 @@ class State:
     def __init__(self) -> None:
         self.seq = self.snapped = 0
         self.events = 0  # of the log up to `seq`, which may be fewer: numbers may be left unused
+        self.followed = 0  # up to there every event was folded: a `follow` that failed may have left some out
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
         self.names: dict[str, Bandit] = {}
@@ -73,6 +74,7 @@ class State:
             state.bandits = dict(sorted(state.bandits.items()))
         for event, about in store.after(state.seq, upto=upto):
             state._fold_stored(event, about)
+        state.followed = state.seq
         return state
 
     def _take(self, snapshot: Snapshot) -> bool:
@@ -113,17 +115,17 @@ class State:
         False if earlier events were erased or pruned meanwhile. Then the state must be loaded again: records in memory
         may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
-        folded = self.seq
         at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
         for event, about in store.after(self.seq, upto=upto, without=without, known_from=known_from):
             self._fold_own(at_hand, event.seq)
-            if event.kind in REWRITING_KINDS and not _is_pruned_before(event, folded):
+            if event.kind in REWRITING_KINDS and not _is_pruned_before(event, self.followed):
                 return False
             if event.ref is not None and event.ref >= known_from and self.record(event.ref) is None:
                 about = store.events([event.ref]).get(event.ref)  # it has just made room for a later one
             self._fold_stored(event, about)
         self._fold_own(at_hand, upto)
+        self.followed = self.seq
         return True
 
     def _fold_own(self, at_hand: deque[tuple[Event, Record | None]], upto: int) -> None:

@@ -13,9 +13,10 @@ from support.core_service import Clock, Harness, contents, run
 
 from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import encode
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
-from syndicated.store import SQLite, StoreError
+from syndicated.service.core.state import SERVICE_ID, State
+from syndicated.store import Event, SQLite, StoreError
 
 
 class Flaky(SQLite):
@@ -169,3 +170,28 @@ def test_a_state_whose_reading_was_cut_short_folds_nothing_twice(
         await harness.service.stop()
 
     run(test())
+
+
+def test_a_state_that_met_a_pruning_half_way_says_so_until_it_is_loaded_again(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create()
+        for n in range(6):
+            await harness.reward((await harness.decide()).decision_id, n / 6)
+        await harness.service.stop()
+
+    run(test())
+    store = SQLite(tmp_path / "journal.db")
+    late, upto = State.load(store, whole=True, upto=3), 9
+    snapshots, bandit = State.load(store, whole=True, upto=upto).snapshots(), late.bandit("b").id
+    with store.batch() as last:
+        store.save(snapshots, keep=upto)
+        pruned = store.prune(bandit, np.inf, upto)
+        body = encode({"actor": "", "bandit": bandit, "count": len(pruned), "upto": upto})
+        store.append([Event(last + 1, SERVICE_ID, "prune", late.at, body=body)])
+    assert [late.follow(store, store.last(), {}) for _ in range(2)] == [False, False]
+    assert late.followed == 3
+    loaded = State.load(store)
+    assert loaded.followed == store.last()
+    assert loaded.bandit("b").history.learned == 6
+    store.close()
