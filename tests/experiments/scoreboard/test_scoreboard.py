@@ -175,7 +175,7 @@ def test_all_registered_tuners_are_on_the_board_or_join_when_they_are_named() ->
 LINEAR_PARTS = {f"no {part}" for part in ("discount", "effects", "outliers", "relevance", "restarts", "trials")}
 ESTIMATES = {
     "LinUCB": {"no evidence, lam=1": {"boldness": [2.5], "lam": [1], "memory": [1]}},
-    "LinTS": {"no evidence, lam=1": {"boldness": [1.0], "lam": [1], "memory": [1]}},
+    "LinTS": {"no evidence, lam=1": {"boldness": [0.85], "lam": [1], "memory": [1]}},
     "UCBGLM": {
         "always an intercept": {"boldness": [1.0, 2.0, 4.0], "intercept": [1]},
         "no own units, lam=1": {"boldness": [1.0, 2.0, 4.0], "lam": [1]},
