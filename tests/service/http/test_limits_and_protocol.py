@@ -372,14 +372,15 @@ def test_expectation_22_a_stop_does_not_wait_for_what_has_not_come(
 
 def test_expectation_22_a_stop_answers_what_has_come(play: Callable[..., None]) -> None:
     async def test(api: Api) -> None:
-        line = Line(api)
-        line.connection.data_received(WHOLE + WHOLE + BEGUN + HALF_BODY)
-        line.connection.shutdown()
-        await line.settle()
-        assert line.replies == 2 * [b'200 {"status":"ok"}']
-        assert line.caller.seen.count(b"connection: close") == 1
-        assert line.caller.closed
-        await line.end()
+        for rest, later in ((BEGUN + HALF_BODY, b"{"), (b"", WHOLE)):
+            line = Line(api)
+            line.connection.data_received(WHOLE + WHOLE + rest)
+            line.connection.shutdown()
+            await line.send(later)
+            assert line.replies == 2 * [b'200 {"status":"ok"}']
+            assert line.caller.seen.count(b"connection: close") == 1
+            assert line.caller.closed
+            await line.end()
 
     play(test)
     assert DRAIN_SECONDS < workers.STOP_SECONDS
@@ -443,6 +444,18 @@ def test_what_is_no_request_is_refused_after_the_replies_that_are_due(
         assert due == max(2, rest.count(WHOLE) + 1) * [b'200 {"status":"ok"}']
         assert last.startswith(refusal)
         assert line.caller.seen.count(b"connection: close") == 1
+        await line.end()
+
+    play(test)
+
+
+def test_nothing_is_read_after_a_refusal(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        line.connection.data_received(WHOLE + BEGUN + b"transfer-encoding: chunked\r\n\r\n0\r\nname: ")
+        line.connection.data_received(b"x" * 70_000)
+        await line.send(b"\r\n\r\n" + WHOLE)
+        assert [reply[:3] for reply in line.replies] == [b"200", b"431"]
         await line.end()
 
     play(test)
