@@ -24,9 +24,11 @@ from syndicated.service.core.limits import Limits
 MAX_HEADER_BYTES = 64 * 2**10  # of the request line and the headers together
 MAX_PIPELINED = 100  # requests of a connection that wait for the replies to those before them
 MAX_UNREAD_BYTES = 64 * 2**10  # of a body, after which the caller waits until the application has taken them
+MAX_COPIED_BYTES = 64 * 2**10  # of a reply, up to which its head and its body leave in one piece
 ASGI = {"version": "3.0", "spec_version": "2.3"}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TOO_LARGE = b"the address and the headers of a request must have at most %d bytes" % MAX_HEADER_BYTES
+_TOO_MANY = b"at most %d requests of a connection may wait for their turn" % MAX_PIPELINED
 _TOO_SLOW = b"the %s of a request must come within %g seconds"
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus}
 
@@ -69,7 +71,7 @@ class Exchange:
             log.exception("a reply has ended early")
         finally:
             if not self.complete:
-                self.connection.transport.close()
+                self.connection.close()
 
     def wake(self) -> None:
         """Tell the application that there is more, or that there will be no more."""
@@ -95,7 +97,7 @@ class Exchange:
         connection = self.connection
         if connection.writable is not None:
             await connection.writable
-        if self.gone or connection.transport.is_closing():
+        if self.gone or self.complete or connection.transport.is_closing():
             return
         if message["type"] == "http.response.start":
             self.start = message
@@ -107,7 +109,9 @@ class Exchange:
         elif self.chunked:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
         self.started, self.complete = True, not more
-        if head or body:
+        if len(body) > MAX_COPIED_BYTES:
+            connection.transport.writelines([head, body])
+        elif head or body:
             connection.transport.write(head + body)
         if self.complete:
             self.wake()
@@ -117,9 +121,11 @@ class Exchange:
         """The status and the headers of the reply."""
         status, own = self.start["status"], list(self.start["headers"])
         lines = [b"%b: %b\r\n" % pair for pair in (*self.connection.server_state.default_headers, *own)]
+        if self.expects_continue and self.more_body:  # a body that was not asked for: it may come or not
+            self.keep_alive = False
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        if b"content-length" not in dict(own) and status not in (204, 304):
+        if b"content-length" not in dict(own) and status not in (204, 304) and self.scope["http_version"] != "1.0":
             self.chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
         head = b"".join(lines)
@@ -131,9 +137,9 @@ class Exchange:
 class Connection(asyncio.Protocol):
     """A connection. Everything in a request that is not its body is limited: headers, chunk headers and trailers.
 
-    While the service waits for the caller a time is set, for the headers (from the connection's start, from the end of
-    the last reply, or from the first byte of a later request) or for the body. One timer looks at it: when it is up too
-    early, because the time was set anew, it begins again.
+    While the service waits for the caller a time is set: for the headers (from the connection's start or the end of the
+    last reply, and anew from the first byte of a request), for the body, or for the caller to read on. One timer looks
+    at it: when it is up too early, because the time was set anew, it begins again.
     """
 
     def __init__(
@@ -150,13 +156,13 @@ class Connection(asyncio.Protocol):
         self.writable: asyncio.Future[None] | None = None  # while the caller does not read
         self._app_state = app_state
         self._common: Scope = {}  # what the scopes of all requests have
-        self._parser = httptools.HttpRequestParser(self)
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # of what was pipelined after the last one
-        self._seconds = {b"headers": limits.header_seconds, b"body": limits.body_seconds}
-        self._awaited = b""  # the part of a request that is waited for
+        self._parser = self._new_parser()
+        self._seconds = {"headers": limits.header_seconds, "body": limits.body_seconds, "reply": limits.body_seconds}
+        self._awaited = ""  # what is waited for: parts of a request to come, or of a reply to be read
         self._deadline = self._due = math.inf  # until when, and when the timer is up
         self._timer: asyncio.TimerHandle | None = None
-        self._in_headers = self._may_exceed = self._refused = self._paused = self._expects_continue = False
+        self._unsent = 0  # bytes when the time for reading them began
+        self._in_headers = self._may_exceed = self._paused = self._expects_continue = False
         # Bytes outside of a body since the last point at which the parser made progress: the start of a request, the
         # end of its headers, or the header of a chunk. They bound what the parser keeps while none of these comes.
         self._pending_bytes = 0
@@ -165,7 +171,8 @@ class Connection(asyncio.Protocol):
         self._served: Exchange | None = None  # that has no complete reply yet
         self._waiting: deque[Exchange] = deque()  # for their turn
         self._idle: asyncio.Future[None] | None = None  # while there is nothing to answer
-        self._lost = False
+        self._stopped = self._lost = False  # whether no more is read, and whether the connection has ended
+        self._refusal = b""  # the last reply, to what came after the requests
 
     # the transport
 
@@ -180,62 +187,100 @@ class Connection(asyncio.Protocol):
             "scheme": "http",
             "root_path": "",
         }
-        self._await(b"headers")
+        self._await("headers")
         task = self.loop.create_task(self._answer())  # one for all: to make and run one takes 2 us
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server_state.connections.discard(cast(Any, self))
-        self._await(b"")
-        if self._timer is not None:
-            self._timer.cancel()
-        for exchange in (self._served, *self._waiting):
-            if exchange is not None:
-                exchange.gone = True
-                exchange.wake()
-        self._waiting.clear()
-        self._lost = True
+        self._stopped = self._lost = True
+        self._drop_requests()
         self._wake()
         self.resume_writing()
+        self._await("")
+        if self._timer is not None:
+            self._timer.cancel()
+        del self._parser  # which has this object: a cycle would stay in memory for long
 
     def eof_received(self) -> bool:
-        """The caller will send no more. A request that has come completely is still answered."""
-        if self._served is None or self._served.more_body:
-            return False
-        self._served.keep_alive = False
+        """The caller will send no more. Requests that have come completely are still answered."""
+        self._stop()
         return True
 
     def pause_writing(self) -> None:
         self.writable = self.loop.create_future()
+        self._set_time()
 
     def resume_writing(self) -> None:
         if self.writable is not None and not self.writable.done():  # the one who waits may have been cancelled
             self.writable.set_result(None)
         self.writable = None
+        self._set_time()
 
     def shutdown(self) -> None:
-        """The server stops: what is being answered is the last."""
-        if self._served is None:
+        """The server stops: requests that have come completely are the last."""
+        self._stop()
+
+    def close(self, last: bytes = b"") -> None:
+        """Close the connection after these bytes. Requests that have no complete reply yet get none."""
+        if not self._lost and not self.transport.is_closing():
+            self._stopped = True
+            self.transport.write(last)
             self.transport.close()
-        else:
-            self._served.keep_alive = False
+            self._drop_requests()
+            self._set_time()
+
+    def _stop(self, refusal: bytes = b"") -> None:
+        """Read no more, and close the connection after the replies that are due and this one to what was being read."""
+        if self._stopped:
+            return
+        self._stopped, self._refusal = True, refusal
+        if self._waiting and self._waiting[-1].more_body:
+            self._waiting.pop()
+        if self._served is None or self._served.more_body:
+            self.close(b"" if self._read is not None and self._read.started else refusal)
+        elif not refusal:
+            (self._waiting or [self._served])[-1].keep_alive = False
+
+    def _drop_requests(self) -> None:
+        for exchange in (self._served, *self._waiting):
+            if exchange is not None:
+                exchange.gone = True
+                exchange.wake()
+        self._waiting.clear()
+        self._served = self._read = None
 
     def data_received(self, data: bytes) -> None:
+        if self._stopped:
+            return
         self._may_exceed = self._in_headers or len(data) > MAX_HEADER_BYTES
         self._pending_bytes += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # to what is not spoken here: the request is answered as it is
-            pass
+            self._parse(data)
         except httptools.HttpParserError:
-            self._close_with(431, _TOO_LARGE) if self._refused else self._close_with(400, b"this is not HTTP/1.1")
+            self._stop(_refusal(400, b"this is not HTTP/1.1"))
         if self._pending_bytes > MAX_HEADER_BYTES:
-            self._close_with(431, _TOO_LARGE)
+            self._stop(_refusal(431, _TOO_LARGE))
         if self._served is not None:
             self._wake()
-        served = self._served is not None and not self._served.more_body
-        self._await(b"" if served else b"headers" if self._read is None else b"body")
+        self._set_time()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse what has come. Other protocols are not spoken here: who asks for one is answered in this one.
+
+        The parser skips the body of such a request. So another one is given the request again, without the wish.
+        """
+        while data:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+                kept = b"".join(b"%b: %b\r\n" % pair for pair in self._headers if pair[0] != b"upgrade")
+                head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._url, version, kept)
+                data = head + data[upgrade.args[0] :]
+                self._parser = self._new_parser()
 
     def go_on_reading(self) -> None:
         """Read again, unless requests of this connection wait for their turn."""
@@ -250,7 +295,13 @@ class Connection(asyncio.Protocol):
 
     # the parser
 
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # of what was pipelined after the last one
+        return parser
+
     def on_message_begin(self) -> None:
+        self._await("")  # the time for the headers begins anew
         self._in_headers, self._pending_bytes = True, 0
         self._url, self._headers, self._expects_continue = b"", [], False
 
@@ -269,16 +320,21 @@ class Connection(asyncio.Protocol):
         # Headers that came whole in one packet never count as pending, so they are measured here. Adding up their
         # lengths costs a little for each request, and is left out where all of the packet is below the limit.
         if self._may_exceed and len(self._url) + sum(len(n) + len(v) for n, v in headers) > MAX_HEADER_BYTES:
-            self._refused = True
+            self._stop(_refusal(431, _TOO_LARGE))
             raise ValueError(_TOO_LARGE)  # the parser stops
+        if parser.should_upgrade():
+            if parser.get_method() == b"CONNECT":
+                raise ValueError("this is no proxy")
+            return  # it is parsed again
         url, version = httptools.parse_url(self._url), parser.get_http_version()
-        path = url.path.decode("ascii")
+        raw_path = url.path or b"/"
+        path = raw_path.decode("ascii")
         scope = {
             **self._common,
             "http_version": version,
             "method": parser.get_method().decode("ascii"),
             "path": unquote(path) if "%" in path else path,
-            "raw_path": url.path,
+            "raw_path": raw_path,
             "query_string": url.query or b"",
             "headers": headers,
             "state": self._app_state.copy(),
@@ -291,7 +347,8 @@ class Connection(asyncio.Protocol):
             self._waiting.append(exchange)
             self._pause_reading()
             if len(self._waiting) > MAX_PIPELINED:
-                raise ValueError(f"at most {MAX_PIPELINED} requests of a connection may wait for their turn")
+                self._stop(_refusal(400, _TOO_MANY))
+                raise ValueError(_TOO_MANY)
 
     def on_body(self, body: bytes) -> None:
         self._pending_bytes -= len(body)
@@ -334,25 +391,35 @@ class Connection(asyncio.Protocol):
     def end(self, exchange: Exchange) -> None:
         """A reply is complete: the next request has its turn, or the caller has time to send one."""
         self.server_state.total_requests += 1
-        self._served = None
+        self._served = self._waiting.popleft() if self._waiting else None
         if not exchange.keep_alive:
-            self.transport.close()
-            return
-        if self._waiting:
-            self._served = self._waiting.popleft()
+            self.close()
+        elif self._stopped and self._served is None:
+            self.close(self._refusal)
         else:
-            self._awaited = b""
-            self._await(b"headers")
-        self.go_on_reading()
+            self._await("")
+            self._set_time()
+            self.go_on_reading()
 
     # the time
 
-    def _await(self, part: bytes) -> None:
-        """Wait for this part of a request, or for none; if it is waited for already, its time goes on."""
+    def _set_time(self) -> None:
+        """Wait for what the caller has to do next, if there is something."""
+        if self.writable is not None or self.transport.is_closing():
+            self._await("reply")
+        elif self._served is not None and not self._served.more_body:
+            self._await("")
+        else:
+            self._await("headers" if self._read is None else "body")
+
+    def _await(self, part: str) -> None:
+        """Wait for this, or for nothing; if it is waited for already, its time goes on."""
         if part == self._awaited:
             return
         self._awaited = part
         self._deadline = self.loop.time() + self._seconds[part] if part else math.inf
+        if part == "reply":
+            self._unsent = self.transport.get_write_buffer_size()
         if self._deadline < self._due:
             self._set_timer()
 
@@ -363,21 +430,24 @@ class Connection(asyncio.Protocol):
         self._timer = self.loop.call_at(self._due, self._time_is_up)
 
     def _time_is_up(self) -> None:
-        """Close the connection; a request that has begun and has no answer is told why."""
+        """Close the connection; a request that has begun and has no answer is told why.
+
+        A caller who has not read anything since the time was set is cut off.
+        """
         self._timer, self._due = None, math.inf
         if self._deadline > self.loop.time():
             if self._deadline < math.inf:
                 self._set_timer()
             return
-        part = b"headers" if self._read is None else b"body"
-        if self._in_headers or (self._read is not None and not self._read.started):
-            self._close_with(408, _TOO_SLOW % (part, self._seconds[part]))
-        self.transport.close()
-
-    def _close_with(self, status: int, text: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(_refusal(status, text))
-            self.transport.close()
+        part = self._awaited
+        if part != "reply":
+            begun = self._in_headers or self._read is not None
+            self._stop(_refusal(408, _TOO_SLOW % (part.encode(), self._seconds[part])) if begun else b"")
+        elif self.transport.get_write_buffer_size() < self._unsent:  # slow, but reading
+            self._await("")
+            self._set_time()
+        else:
+            self.transport.abort()
 
 
 def _address(transport: asyncio.Transport, end: str) -> tuple[str, int] | None:

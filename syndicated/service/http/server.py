@@ -22,7 +22,7 @@ from syndicated.service.http.connection import Connection
 # and requests leave no cycles.
 GC_THRESHOLDS = (10_000, 2, 1000)
 SWITCH_SECONDS = 1e-4  # after which the journal's thread gets its turn: its steps are short, and callers wait for them
-DRAIN_SECONDS = 30  # that open requests have to end
+DRAIN_SECONDS = 5  # that open requests have to end: the rest of a stop fits into what workers have, too
 
 
 class Server(uvicorn.Server):

@@ -1,10 +1,12 @@
 """Limits on bodies, headers, rates and the queue, and HTTP on real connections."""
 
 import asyncio
+import gc
 import itertools
 import math
 import re
 import socket
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -19,9 +21,11 @@ from support.live_service import service as running
 from uvicorn.server import ServerState
 
 from syndicated.service import Limits
-from syndicated.service.http.connection import Connection
+from syndicated.service.http import workers
+from syndicated.service.http.connection import MAX_PIPELINED, Connection
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
+from syndicated.service.http.server import DRAIN_SECONDS
 
 
 def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
@@ -177,7 +181,7 @@ class Caller(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen, self.closed = b"", False
+        self.seen, self.closed, self.aborted, self.unsent = b"", False, False, 0
 
     def write(self, data: Any) -> None:
         assert not self.closed
@@ -188,6 +192,12 @@ class Caller(asyncio.Transport):
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def pause_reading(self) -> None:
         pass
@@ -210,8 +220,11 @@ class Line:
     async def send(self, *parts: bytes) -> None:
         for part in parts:
             self.connection.data_received(part.replace(b"KEY", self._key))
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     async def end(self) -> None:
         self.connection.connection_lost(None)
@@ -237,11 +250,12 @@ HALF_BODY = b"content-length: 10\r\n\r\n{"
         ([BEGUN[:9], BEGUN[9:]], 3, [b"408 the headers"]),
         ([BEGUN + b"KEY" + HALF_BODY], 7, [b"408 the body of a request must come within 7 seconds"]),
         ([BEGUN + b"KEY", HALF_BODY, b"{"], 7, [b"408 the body"]),
-        ([BEGUN + HALF_BODY], 3, [b"401 "]),  # answered before its body has come
+        ([BEGUN + HALF_BODY], 7, [b"401 "]),  # answered before its body has come
         ([BEGUN + HALF_BODY, b"123456789"], 3, [b"401 "]),
         ([WHOLE], 3, [b"200 "]),
         ([WHOLE, b"\r\n"], 3, [b"200 "]),  # which is no request
         ([WHOLE, WHOLE + BEGUN], 3, [b"200 ", b"200 ", b"408 the headers"]),
+        ([WHOLE + BEGUN + b"KEY" + HALF_BODY], 7, [b"200 ", b"408 the body"]),
     ],
 )
 def test_expectation_26_connections_that_send_nothing_or_half_a_request_are_closed(
@@ -274,6 +288,240 @@ def test_the_time_for_a_request_begins_with_the_last_reply(play: Callable[..., N
     play(test, limits=Limits(header_seconds=3, body_seconds=7))
 
 
+def test_the_time_for_headers_begins_anew_with_the_first_byte(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(WHOLE)
+        line.timers._now = 2.0
+        await line.send(WHOLE[:20])
+        assert line.timers.fire() == 3.0
+        await line.send(WHOLE[20:])
+        assert line.replies == 2 * [b'200 {"status":"ok"}']
+        await line.send(WHOLE[:20])
+        line.timers._now = 4.0
+        await line.send(WHOLE[20:30])  # and not with each
+        assert [line.timers.fire(), line.timers.fire()] == [5.0, 6.0]
+        assert line.caller.closed
+
+    play(test, limits=Limits(header_seconds=3, body_seconds=7))
+
+
+def test_a_connection_that_has_ended_leaves_no_cycle(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        for sent in (WHOLE, BEGUN, BEGUN + b"KEY" + HALF_BODY, WHOLE + b"garbage\r\n\r\n"):
+            line = Line(api)
+            await line.send(sent)
+            await line.end()
+            await line.settle()
+            connection = weakref.ref(line.connection)
+            del line
+            assert connection() is None
+
+    gc.disable()
+    try:
+        play(test)
+    finally:
+        gc.enable()
+
+
+def test_expectation_26_a_caller_who_does_not_read_is_cut_off(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        for closing in (b"", b"connection: close\r\n"):
+            line = Line(api)
+            line.caller.unsent = 9
+            await line.send(WHOLE[:-2] + closing + b"\r\n")
+            if not closing:
+                line.connection.pause_writing()
+            line.caller.unsent = 8
+            assert line.timers.fire() == 3.0  # that of the connection's start
+            assert (line.timers.fire(), line.caller.aborted) == (7.0, False)  # since something was read
+            assert (line.timers.fire(), line.caller.aborted) == (14.0, True)
+            await line.end()
+            assert line.timers.fire() is None
+
+    play(test, limits=Limits(header_seconds=3, body_seconds=7))
+
+
+def test_a_caller_who_reads_again_has_time_for_a_request(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(WHOLE)
+        line.connection.pause_writing()
+        line.timers._now = 2.0
+        line.connection.resume_writing()
+        assert [line.timers.fire(), line.timers.fire()] == [3.0, 5.0]
+        assert line.caller.closed
+        assert not line.caller.aborted
+
+    play(test, limits=Limits(header_seconds=3, body_seconds=7))
+
+
+@pytest.mark.parametrize("sent", [[], [BEGUN], [WHOLE, BEGUN], [BEGUN + b"KEY" + HALF_BODY]])
+def test_expectation_22_a_stop_does_not_wait_for_what_has_not_come(
+    play: Callable[..., None], sent: list[bytes]
+) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(*sent)
+        line.connection.shutdown()
+        assert line.caller.closed
+        await line.end()
+
+    play(test)
+
+
+def test_expectation_22_a_stop_answers_what_has_come(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        for rest, later in ((BEGUN + HALF_BODY, b"{"), (b"", WHOLE)):
+            line = Line(api)
+            line.connection.data_received(WHOLE + WHOLE + rest)
+            line.connection.shutdown()
+            await line.send(later)
+            assert line.replies == 2 * [b'200 {"status":"ok"}']
+            assert line.caller.seen.count(b"connection: close") == 1
+            assert line.caller.closed
+            await line.end()
+
+    play(test)
+    assert DRAIN_SECONDS < workers.STOP_SECONDS
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(
+    "length", [b"content-length: %d\r\n\r\n%b", b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"]
+)
+@pytest.mark.parametrize("connection", [b"Upgrade, HTTP2-Settings", b"close, upgrade"])
+def test_a_request_for_another_protocol_is_answered_as_any(
+    play: Callable[..., None], connection: bytes, length: bytes, parts: int
+) -> None:
+    """Its body is a body, and no request, also if it looks like one."""
+
+    async def test(api: Api) -> None:
+        line = Line(api)
+        head = BEGUN + b"KEYconnection: " + connection + b"\r\nupgrade: h2c\r\n"
+        request = head + length % (len(WHOLE), WHOLE)
+        end = request.index(b"\r\n\r\n") + 4
+        after = WHOLE if b"close" not in connection else b""
+        await line.send(*([request + after] if parts == 1 else [request[:end], request[end:] + after]))
+        assert [reply[:3] for reply in line.replies] == ([b"422", b"200"] if after else [b"422"])
+        assert line.caller.closed == (not after)
+        await line.end()
+
+    play(test)
+
+
+def test_requests_for_another_protocol_come_one_after_another(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(3 * (WHOLE[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"))
+        assert line.replies == 3 * [b'200 {"status":"ok"}']
+        await line.send(b"CONNECT a:80 HTTP/1.1\r\n\r\n")
+        assert line.replies[3:] == [b"400 this is not HTTP/1.1"]
+        await line.end()
+
+    play(test)
+
+
+@pytest.mark.parametrize(
+    ("rest", "refusal"),
+    [
+        (b"garbage\r\n\r\n", b"400 this is not"),
+        (BEGUN + b"transfer-encoding: chunked\r\n\r\n?", b"400 this is not"),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", b"431 the address"),
+        (WHOLE * MAX_PIPELINED, b"400 at most 100 requests"),
+    ],
+)
+def test_what_is_no_request_is_refused_after_the_replies_that_are_due(
+    play: Callable[..., None], rest: bytes, refusal: bytes
+) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(WHOLE + WHOLE + rest)
+        await line.send(WHOLE)
+        while not line.caller.closed:
+            await line.settle()
+        *due, last = line.replies
+        assert due == max(2, rest.count(WHOLE) + 1) * [b'200 {"status":"ok"}']
+        assert last.startswith(refusal)
+        assert line.caller.seen.count(b"connection: close") == 1
+        await line.end()
+
+    play(test)
+
+
+def test_nothing_is_read_after_a_refusal(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        line.connection.data_received(WHOLE + BEGUN + b"transfer-encoding: chunked\r\n\r\n0\r\nname: ")
+        line.connection.data_received(b"x" * 70_000)
+        await line.send(b"\r\n\r\n" + WHOLE)
+        assert [reply[:3] for reply in line.replies] == [b"200", b"431"]
+        await line.end()
+
+    play(test)
+
+
+def test_a_body_that_was_not_asked_for_ends_the_connection(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(BEGUN + b"expect: 100-continue\r\ncontent-length: 100\r\n\r\n", WHOLE)
+        assert [reply[:3] for reply in line.replies] == [b"401"]
+        assert b"connection: close\r\n" in line.caller.seen
+        assert line.caller.closed
+        await line.end()
+
+    play(test)
+
+
+def _answering(line: Line, *parts: bytes) -> None:
+    """Let an application answer that sends these parts of a body, and knows no length."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": part is not parts[-1]})
+        await send({"type": "http.response.body", "body": b"too late"})
+
+    line.connection.app = app
+
+
+def test_a_reply_has_chunks_only_where_the_caller_knows_them(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        for version, body in ((b"1.0", b"abc"), (b"1.1", b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n")):
+            line = Line(api)
+            _answering(line, b"a", b"bc")
+            await line.send(WHOLE.replace(b"1.1", version))
+            head, _, seen = line.caller.seen.partition(b"\r\n\r\n")
+            assert seen == body
+            assert (b"chunked" in head, line.caller.closed) == (version == b"1.1", version == b"1.0")
+            await line.end()
+
+    play(test)
+
+
+def test_a_large_reply_is_not_copied(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line, large = Line(api), b"x" * 100_000
+        written: list[bytes] = []
+        cast(Any, line.caller).writelines = written.extend
+        _answering(line, large)
+        await line.send(WHOLE.replace(b"1.1", b"1.0"))
+        assert written[1] is large
+        await line.end()
+
+    play(test)
+
+
+def test_an_address_may_have_no_path(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        line = Line(api)
+        await line.send(WHOLE.replace(b"/healthz", b"http://x"))
+        assert line.replies[0][:3] == b"303"
+        await line.end()
+
+    play(test)
+
+
 def test_what_is_answered_to_a_caller_who_has_gone_is_dropped(play: Callable[..., None]) -> None:
     async def test(api: Api) -> None:
         for gone in (Line.end, lambda line: line.caller.close()):
@@ -297,9 +545,7 @@ def test_a_caller_who_does_not_read_is_waited_for(play: Callable[..., None]) -> 
         await line.send(WHOLE)
         assert line.replies == []
         line.connection.resume_writing()
-        await line.send()
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await line.settle()
         assert line.replies == [b'200 {"status":"ok"}']
         await line.end()
 
