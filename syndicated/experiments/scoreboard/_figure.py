@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RATIO_TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 OVERALL_TITLE = "Geometric mean"
 LOSS_TICKS = (1.05, 1.1, 1.2, 1.3, 1.5, 2, 3, 6, 11, 21, 51, 101, 201, 501)
+CROWDED = 1.2  # times what a way loses: the label of one that has another so near on its right is above it
 MIN_LOSS = 0.01  # above the best fixed value: who loses less is drawn here
 TUNERS_WITH_WHISKERS = (OUR_TUNER, RIVAL_TUNER)
 # Our tuner stands out by colour and size, and is drawn last. The best fixed candidate is a tick: it is not a tuner.
@@ -123,18 +124,24 @@ def draw_trade_off(ways: Sequence[Way]) -> "Figure":
         ax.set_yscale("log")
         ax.plot([mark.mean for mark in fixed], [mark.worst for mark in fixed], color=colour, linewidth=0.8, alpha=0.4)
         for mark in marks:
-            _draw_way(ax, mark, METHOD_COLOURS.get(mark.text, colour))
+            _draw_way(ax, mark, METHOD_COLOURS.get(mark.text, colour), above=any(_is_beside(mark, o) for o in marks))
         _scale_ways(ax, marks)
     return figure
 
 
-def _draw_way(ax: "Axes", mark: WayMark, colour: str) -> None:
+def _is_beside(mark: WayMark, other: WayMark) -> bool:
+    """Whether another is where the label would be."""
+    return mark.mean < other.mean < CROWDED * mark.mean and 1 / CROWDED < other.worst / mark.worst < CROWDED
+
+
+def _draw_way(ax: "Axes", mark: WayMark, colour: str, *, above: bool) -> None:
     """A point at the worst world, and a stroke to what nine of ten worlds have at most."""
     shape, size = ("D", 8) if mark.text == OUR_TUNER else ("o", 5)
     ax.plot([mark.mean] * 2, [mark.mostly, mark.worst], color=colour, linewidth=1.2, alpha=0.5, marker="_")
     ax.plot([mark.mean], [mark.worst], linestyle="none", marker=shape, markersize=size, color=colour)
     ours = mark.text in (OUR_TUNER, "Consensus")
-    place: dict[str, Any] = {"xytext": (-8, 3), "ha": "right"} if ours else {"xytext": (6, 3)}
+    beside: dict[str, Any] = {"xytext": (-8, 3), "ha": "right"} if ours else {"xytext": (6, 3)}
+    place = {"xytext": (0, 8), "ha": "center"} if above else beside
     ax.annotate(mark.text, (mark.mean, mark.worst), textcoords="offset points", color=colour, fontsize=9, **place)
 
 
