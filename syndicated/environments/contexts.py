@@ -9,7 +9,6 @@ from functools import cache
 import numpy as np
 
 from syndicated.environments.simulation import Linear
-from syndicated.errors import InputError
 from syndicated.streams import ARMS, THETA, Stream
 from syndicated.types import Arms, Array, NamedArms
 
@@ -27,11 +26,6 @@ class Contexts(Linear):
     """
 
     arms: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.shape != "linear":
-            raise InputError(f"shape must be 'linear' for Contexts; got {self.shape!r}")
 
     def theta(self, seed: int, k: int = 0) -> Array:
         """(arms, 1 + dim): the level and the slopes of every arm after k changes."""
@@ -51,6 +45,9 @@ class Contexts(Linear):
     def _values(self, X: Array, theta: Array) -> Array:
         values: Array = (theta[:, 0] + 2 * np.einsum("kd,kd->k", X, theta[:, 1:])) / 3
         return values
+
+    def _standard(self, values: Array) -> Array:
+        return 3 * values
 
 
 @cache

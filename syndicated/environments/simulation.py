@@ -168,8 +168,12 @@ class Linear(Simulation):
     def _bent(self, values: Array) -> Array:
         if self.shape == "linear":
             return values
-        u = 3 * math.sqrt(self.dim) * values  # x and theta have variance 1/(3d) in every coordinate
+        u = self._standard(values)
         return u**2 / 9 if self.shape == "square" else np.cos(3 * u)
+
+    def _standard(self, values: Array) -> Array:
+        """Values in units in which most are between -3 and 3."""
+        return 3 * math.sqrt(self.dim) * values  # x and theta have variance 1/(3d) in every coordinate
 
     def _moved(self, means: Array, t: int) -> Array:
         """The means of round t, in units of their range: the worst arm lifted, and all by the level."""

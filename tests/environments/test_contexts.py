@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from syndicated.environments import Contexts
-from syndicated.errors import InputError
 from syndicated.experiments import Experiment, run_experiments
 
 
@@ -63,6 +62,8 @@ def test_each_arm_has_a_model_of_its_own(tmp_path: Path) -> None:
     assert 4 * regrets["ArmUCB"] < regrets["LinUCB"]
 
 
-def test_means_are_linear_in_the_context() -> None:
-    with pytest.raises(InputError, match="shape must be 'linear' for Contexts"):
-        Contexts(dim=2, shape="square")
+@pytest.mark.parametrize(("shape", "low"), [("square", 0.5), ("cosine", 0.0)])
+def test_means_that_are_bent_stay_in_the_range(shape: str, low: float) -> None:
+    means = np.array([seen.means for seen in Contexts(dim=2, shape=shape).rounds(seed=1, horizon=200)])
+    assert low <= means.min() < low + 0.05
+    assert 0.9 < means.max() <= 1.0

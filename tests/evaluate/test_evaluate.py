@@ -191,7 +191,7 @@ def test_named_arms_are_known_by_their_ids() -> None:
 @pytest.mark.no_cover  # tracing would take as long again
 @pytest.mark.parametrize("logger", [_uniform_log, _floor_log])
 def test_intervals_cover_the_truth_as_often_as_they_say(logger: Logger) -> None:
-    pieces = _rounds(WORLD, 400, 80)
+    pieces = _rounds(WORLD, 800, 80)
     truth = np.mean([each.means.max() for piece in pieces for each in piece])
     found = [evaluate(logger(piece, 1000 + s), _known(), histories=1) for s, piece in enumerate(pieces)]
     for name in ("ips", "snips", "dr"):

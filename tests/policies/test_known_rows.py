@@ -170,7 +170,7 @@ def test_the_widest_row_is_tried_if_it_may_be_the_best_one(make: type[RidgePolic
 
 
 def test_effects_that_are_possible_have_even_odds_before_anything_is_known() -> None:
-    policy, rng = LinUCB(dim=1), np.random.default_rng(5)
+    policy, rng = LinUCB(dim=1, without=["relevance"]), np.random.default_rng(5)
     policy.prepare([{"boldness": 1.0}])
     model = policy.model
     assert isinstance(model, ScaledRidge)
