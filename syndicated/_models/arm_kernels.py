@@ -37,6 +37,9 @@ ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED, SEEN, LIMIT, EXCESS, TIES, LAST, L
 MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
 SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[:,::1]"  # rows, rewards, sites, next_visit, falls
+MODEL = f"Tuple(({SCALE}, {ARMS}, {BELIEF}))"
+Model = tuple[Array, Array, Array, Array, Ints, Array, Array, Array, Array, Array]
+Ring = tuple[Array, Array, Array, Ints, Array]
 LAST_ERROR, SUSPICION = range(2)  # the entries of an arm's `falls`
 MIN_WATCHED = 5  # plays for each parameter: what a model of fewer predicts to be best is so by chance, and pays less
 VISITS = 2  # of older rows, for each reward
@@ -305,7 +308,7 @@ def best_of_arms(
     best(out, scores, np.empty((0, 0)))
 
 
-@compiled(f"void(i8[::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"void(i8[::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {MODEL})")
 def best_of_alike(
     out: Ints,
     X: Array,
@@ -318,16 +321,7 @@ def best_of_alike(
     seed: Word,
     purpose: Word,
     round_: int,
-    center: Array,
-    weight: Array,
-    own: Array,
-    covariances: Array,
-    plays: Ints,
-    sums: Array,
-    prior: Array,
-    common: Array,
-    common_covariance: Array,
-    common_prior: Array,
+    model: Model,
 ) -> None:
     """`best_of_arms` of arms that all have the row x, which is written into X.
 
@@ -336,15 +330,14 @@ def best_of_alike(
     for a in range(len(X)):
         for j in range(len(x)):
             X[a, j] = x[j]
-    count = int(sums[ROWS])
+    count = int(model[5][ROWS])
     wide = spread * (round_ - count) / round_ if round_ > count else 0.0
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     address = (seed, purpose, np.uint64(round_), np.uint64(0))
     given = (boldness, look_again, wide, is_logistic, *address, *model)
     best_of_arms(out, X, numbers, *given)
 
 
-@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, i8, {MODEL})")
 def best_of_arms_many(
     out: Ints,
     rows_of_rounds: Array,
@@ -356,22 +349,12 @@ def best_of_arms_many(
     seed: Word,
     purpose: Word,
     round_: int,
-    center: Array,
-    weight: Array,
-    own: Array,
-    covariances: Array,
-    plays: Ints,
-    sums: Array,
-    prior: Array,
-    common: Array,
-    common_covariance: Array,
-    common_prior: Array,
+    model: Model,
 ) -> None:
     """`best_of_alike` in one round after the other."""
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
     X = np.empty((len(numbers), rows_of_rounds.shape[1]))
     for t in range(len(rows_of_rounds)):
-        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, *model)
+        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, model)
         best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
 
 
@@ -650,7 +633,7 @@ def learn_reward(
     return int(sums[ROWS])
 
 
-@compiled(f"i8(i8[::1], f8[:,::1], f8[::1], b1, i8, i8[::1], f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})")
+@compiled(f"i8(i8[::1], f8[:,::1], f8[::1], b1, i8, i8[::1], f8[:,::1], {MODEL}, Tuple(({RING})))")
 def learn_rewards(
     numbers: Ints,
     X: Array,
@@ -659,30 +642,16 @@ def learn_rewards(
     due: int,
     last: Ints,
     columns: Array,
-    center: Array,
-    weight: Array,
-    own: Array,
-    covariances: Array,
-    plays: Ints,
-    sums: Array,
-    prior: Array,
-    common: Array,
-    common_covariance: Array,
-    common_prior: Array,
-    rows: Array,
-    rewards: Array,
-    sites: Array,
-    next_visit: Ints,
-    falls: Array,
+    model: Model,
+    ring: Ring,
 ) -> int:
     """`learn_reward` one after the other, until so many are due, an alarm, or an arm that has no place: how many."""
-    belief = (sums, prior, common, common_covariance, common_prior)
-    model = (center, weight, own, covariances, plays, *belief, rows, rewards, sites, next_visit, falls)
+    plays, sums, falls, learned = model[4], model[5], ring[4], model + ring
     for n in range(len(numbers)):
         k = numbers[n]
         if k >= len(plays):
             return n
-        last[k] = learn_reward(k, X[n], given[n], is_logistic, columns, *model)
+        last[k] = learn_reward(k, X[n], given[n], is_logistic, columns, *learned)
         if last[k] >= due or max(sums[LEVEL_ALARM], falls[k, SUSPICION]) > ALARM:
             return n + 1
     return len(numbers)
@@ -690,7 +659,7 @@ def learn_rewards(
 
 @compiled(
     f"UniTuple(i8, 2)(i8[::1], f8[:,::1], i8[::1], i8[::1], f8[::1], f8[::1], f8, f8, b1, u8, u8, i8, i8, i8[::1], "
-    f"f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})"
+    f"f8[:,::1], {MODEL}, Tuple(({RING})))"
 )
 def replay_arms(
     out: Ints,
@@ -708,32 +677,18 @@ def replay_arms(
     due: int,
     last: Ints,
     columns: Array,
-    center: Array,
-    weight: Array,
-    own: Array,
-    covariances: Array,
-    plays: Ints,
-    sums: Array,
-    prior: Array,
-    common: Array,
-    common_covariance: Array,
-    common_prior: Array,
-    rows: Array,
-    rewards: Array,
-    sites: Array,
-    next_visit: Ints,
-    falls: Array,
+    model: Model,
+    ring: Ring,
 ) -> tuple[int, int]:
     """`best_of_alike` in one round after the other, and `learn_reward` where it is the arm that was played.
 
     Until so many rewards are due, an alarm, the first reward of an arm, or scores that are not finite: how many rounds,
     and the arm whose reward was the reason, or -1.
     """
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
-    learned = (*model, rows, rewards, sites, next_visit, falls)
+    plays, sums, falls, learned = model[4], model[5], ring[4], model + ring
     X = np.empty((len(numbers), rows_of_rounds.shape[1]))
     for t in range(len(rows_of_rounds)):
-        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, *model)
+        asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, model)
         best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
         if out[t] < 0:
             return t, -1

@@ -209,7 +209,7 @@ class ArmModels(Learner):
         """
         played = np.empty(len(X), dtype=np.int64)
         asked = boldness, self._look_again(guarded), spread, self.logistic, *rng.skip(0)[:3]
-        best_of_arms_many(played, X, numbers, *asked, self.center, self.weight, *self._model)
+        best_of_arms_many(played, X, numbers, *asked, (self.center, self.weight, *self._model))
         return played.tolist()
 
     @property
@@ -276,7 +276,7 @@ class ArmModels(Learner):
                 done += 1
                 continue
             given = numbers[done:], X[done:], rewards[done:], self.logistic, self.refresh_at, self.last, self.columns
-            done += learn_rewards(*given, self.center, self.weight, *self._model, *self._ring)
+            done += learn_rewards(*given, (self.center, self.weight, *self._model), self._ring)
             self._keep_up(int(numbers[done - 1]), self.count)
 
     def replay(
@@ -298,8 +298,8 @@ class ArmModels(Learner):
         if not self._learns_in_batches(X):
             return 0
         given = X, numbers, places, rewards, boldness, self._look_again(guarded), spread, self.logistic
-        more = *rng.skip(0)[:3], self.refresh_at, self.last, self.columns, self.center, self.weight
-        done, number = replay_arms(played, *given, *more, *self._model, *self._ring)
+        more = *rng.skip(0)[:3], self.refresh_at, self.last, self.columns
+        done, number = replay_arms(played, *given, *more, (self.center, self.weight, *self._model), self._ring)
         if number >= 0:
             self._keep_up(int(number), self.count)
         return int(done)
