@@ -462,7 +462,7 @@ class GroupCommit:
 
     def _fold_upto(self, upto: int) -> None:
         """Fold what the journal has up to a number, which is settled."""
-        if upto <= self.state.followed:
+        if upto <= self.state.seq:
             return
         before, begin = self.state.seq, time.perf_counter()
         if not self.state.follow(self.store, upto, self._unsettled.events):
