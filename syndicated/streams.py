@@ -32,7 +32,7 @@ _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 
 
 @compiled("u8(u8, u8)")
-def _high(a: Word, b: Word) -> Word:
+def high_word(a: Word, b: Word) -> Word:
     """The upper 64 bits of the 128-bit product."""
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
     middle = a1 * b0 + ((a0 * b0) >> _32)
@@ -45,8 +45,8 @@ def philox(seed: Word, purpose: Word, round_: Word, block: Word) -> tuple[Word, 
     c0, c1, c2, c3 = block, round_, np.uint64(0), np.uint64(0)
     k0, k1 = seed, purpose
     for _ in range(10):
-        high0, low0 = _high(_M0, c0), _M0 * c0
-        high1, low1 = _high(_M1, c2), _M1 * c2
+        high0, low0 = high_word(_M0, c0), _M0 * c0
+        high1, low1 = high_word(_M1, c2), _M1 * c2
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + _W0, k1 + _W1
     return c0, c1, c2, c3

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from syndicated._validation import shorten
 from syndicated.errors import InputError
@@ -61,12 +62,18 @@ class RegisteredArms:
         return rest
 
     def table(self, request: DecideRequest, X: Array | None) -> ArmTable:
-        """The arms of a request; `X` is the table of a binary body."""
+        """The arms of a request; `X` is their table, if it came as one: of a binary body, or of JSON's usual form."""
         uses_registered = False
         if X is not None:
             listed = request.arms or [str(k) for k in range(len(X))]
             ids = [arm if isinstance(arm, str) else arm.id for arm in listed]
-            X = self.encoder.with_context(request.context, X)
+            try:
+                X = self.encoder.with_context(request.context, X)
+            except InputError:
+                if request.shape is not None:
+                    raise
+                arms = [Arm(id_, x) for id_, x in zip(ids, X.tolist(), strict=True)]  # one of which may be told
+                return self.table(replace(request, arms=arms), None)
         else:
             if request.arms is None and not self._prepared:
                 raise InputError("arms must be given, or registered before; there are none")

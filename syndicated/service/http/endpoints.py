@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from syndicated.errors import InputError
 from syndicated.features.binary import split_body
+from syndicated.features.json_table import split_json
 from syndicated.service.core import messages
 from syndicated.service.core.problems import explained
 from syndicated.service.core.service import Service
@@ -46,7 +49,7 @@ class Call:
     path: Mapping[str, Any]
     query: Any = None
     body: Any = None
-    table: Array | None = None  # the numbers of a binary body
+    table: Array | None = None  # of the body's arms, if that was read at once
 
     @property
     def service(self) -> Service:
@@ -109,16 +112,26 @@ class BoundEndpoint:
         return await endpoint.run(call)
 
     def _parse(self, body: Any, binary: bool) -> tuple[Any, Array | None]:
-        """The checked body of a request, and the table of a binary one. On any thread."""
-        table = None
+        """The checked body of a request, and the table of its arms if that could be read at once. On any thread."""
         if binary:
-            body, table = split_body(body)
-        if self._decode is not None:
-            try:
-                body = self._decode(body)
-            except msgspec.ValidationError as error:
-                raise InputError(explained(error, self.endpoint.body)) from None
-        return body, table
+            head, table = split_body(body)
+            return self._checked(head), table
+        usual = split_json(body) if self._takes_binary else None
+        if usual is not None and self._decode is not None:
+            rest, ids, table = usual
+            with suppress(msgspec.DecodeError):  # which says more of the whole body
+                request = self._decode(rest)
+                if request.arms is None and request.shape is None:
+                    return replace(request, arms=ids), table
+        return self._checked(body), None
+
+    def _checked(self, body: bytes) -> Any:
+        if self._decode is None:
+            return body
+        try:
+            return self._decode(body)
+        except msgspec.ValidationError as error:
+            raise InputError(explained(error, self.endpoint.body)) from None
 
     async def respond(self, scope: Scope, receive: Receive) -> Response:
         """The same as a response, for a request that the router has matched."""

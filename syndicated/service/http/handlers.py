@@ -192,7 +192,7 @@ async def drop_arm(call: Call) -> None:
 
 
 async def decide(call: Call) -> DecideReply:
-    if (call.body.shape is None) != (call.table is None):
+    if call.body.shape is not None and call.table is None:
         raise Problem(422, "invalid", f"shape is required with a body of type {BINARY}, and not allowed with others")
     name, decisions = call.path["name"], call.service.decisions
     if check_request(call.body, call.table) <= QUICK_WORK:

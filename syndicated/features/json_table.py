@@ -1,0 +1,216 @@
+"""Arms with vectors, read from JSON straight into a table, without an object for each of their numbers.
+
+    {..., "arms": [{"id": "a", "x": [0.5, 1]}, {"id": "b", "x": [0.2, 0]}], ...}
+
+This is the usual form of a request, and no other is read here. What differs from it, such as an id with an escape or a
+number that is missing, is left to a general reader, which may have nothing to object to or says what is wrong.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from syndicated._compiled import compiled
+from syndicated.features._decimals import MAX_DIGITS, nearest_float
+from syndicated.types import Array, Ints
+
+__all__ = ["split_json"]
+
+Bytes = npt.NDArray[np.uint8]
+
+MAX_ID = 256  # characters
+MAX_EXPONENT = 1000  # of ten, of a number that is read
+NOT_READ = -1  # in place of where the next part begins
+
+_TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _BACKSLASH, _DELETE = b'\t\n\r "\\\x7f'
+_COMMA, _COLON, _LIST, _LIST_END, _OBJECT, _OBJECT_END = b",:[]{}"
+_MINUS, _PLUS, _POINT, _ZERO, _NINE, _E, _CAPITAL_E = b"-+.09eE"
+_I, _D, _X = b"idx"
+_ARMS = np.frombuffer(b'"arms"', dtype=np.uint8)
+_10, _0 = np.uint64(10), np.uint64(0)
+
+
+def split_json(body: bytes) -> tuple[bytes, list[str], Array] | None:
+    """A body without its arms, their ids, and their table; None if they are not of the usual form.
+
+    Only the arms are checked: the rest, with null in their place, is valid JSON if the body is.
+
+    >>> split_json(b'{"k": 2, "arms": [{"id": "a", "x": [0.5, 1]}, {"id": "b", "x": [0.2, 0]}]}')
+    (b'{"k": 2, "arms": null}', ['a', 'b'], array([[0.5, 1. ],
+           [0.2, 0. ]]))
+    """
+    if b'"x"' not in body:
+        return None
+    data = np.frombuffer(bytearray(body), dtype=np.uint8)  # of a bytearray: compiled code takes what can be written
+    numbers, ids, found = np.empty(len(body) // 2), bytearray(len(body)), np.empty(5, dtype=np.int64)
+    if not read_arms(data, numbers, np.frombuffer(ids, dtype=np.uint8), found):
+        return None
+    start, end, arms, columns, id_bytes = found.tolist()
+    table = numbers[: arms * columns].reshape(arms, columns).copy()
+    return body[:start] + b"null" + body[end:], ids[:id_bytes].decode("ascii").split("\n"), table
+
+
+# In what follows `at` is a place in the data; the last byte can only be the end of the whole, so `at` never passes it.
+
+
+@compiled("i8(u1[::1], i8)")
+def skip_space(data: Bytes, at: int) -> int:
+    while at < len(data) - 1:
+        if data[at] != _SPACE and data[at] != _NEWLINE and data[at] != _RETURN and data[at] != _TAB:
+            break
+        at += 1
+    return at
+
+
+@compiled("i8(u1[::1], i8)")
+def skip_string(data: Bytes, at: int) -> int:
+    at += 1
+    while at < len(data) - 1:
+        if data[at] == _QUOTE:
+            return at + 1
+        at += 2 if data[at] == _BACKSLASH else 1
+    return NOT_READ
+
+
+@compiled("i8(u1[::1])")
+def find_arms(data: Bytes) -> int:
+    """Where the value of the first key `arms` begins. What comes before it is not checked."""
+    at, depth = 0, 0
+    while at < len(data) - 1:
+        if data[at] != _QUOTE:
+            depth += (data[at] == _OBJECT or data[at] == _LIST) - (data[at] == _OBJECT_END or data[at] == _LIST_END)
+            at += 1
+            continue
+        begin, at = at, skip_string(data, at)
+        if at == NOT_READ:
+            break
+        if depth == 1 and at - begin == len(_ARMS) and (data[begin:at] == _ARMS).all():
+            colon = skip_space(data, at)
+            if data[colon] == _COLON:
+                return skip_space(data, colon + 1)
+    return NOT_READ
+
+
+@compiled("i8(u1[::1], i8, f8[::1], i8)")
+def read_number(data: Bytes, at: int, out: Array, n: int) -> int:
+    """Read a number into out[n]."""
+    end = len(data) - 1
+    negative = data[at] == _MINUS
+    at += negative
+    w, power, begin = _0, 0, at
+    while at < end and _ZERO <= data[at] <= _NINE:
+        w = w * _10 + np.uint64(data[at] - _ZERO)
+        at += 1
+    digits, whole = at - begin, True
+    if digits == 0 or (data[begin] == _ZERO and digits > 1):
+        return NOT_READ
+    if data[at] == _POINT:
+        point, whole = at, False
+        at += 1
+        if w == _0:  # then zeros are no digits of w
+            digits = 0
+            while at < end and data[at] == _ZERO:
+                at += 1
+        begin = at
+        while at < end and _ZERO <= data[at] <= _NINE:
+            w = w * _10 + np.uint64(data[at] - _ZERO)
+            at += 1
+        digits, power = digits + at - begin, point + 1 - at
+        if power == 0:
+            return NOT_READ
+    if data[at] == _E or data[at] == _CAPITAL_E:
+        at, exponent, whole = at + 1, 0, False
+        down = data[at] == _MINUS
+        at += at < end and (down or data[at] == _PLUS)
+        begin = at
+        while at < end and _ZERO <= data[at] <= _NINE:
+            exponent = min(10 * exponent + int(data[at] - _ZERO), MAX_EXPONENT)
+            at += 1
+        power += -exponent if down else exponent
+        if at == begin:
+            return NOT_READ
+    value = nearest_float(w, power) if digits <= MAX_DIGITS else math.nan
+    if math.isnan(value):
+        return NOT_READ
+    out[n] = -value if negative and not (whole and w == _0) else value  # -0 is a whole number, which has no sign
+    return at
+
+
+@compiled("UniTuple(i8, 2)(u1[::1], i8, f8[::1], i8)")
+def read_list(data: Bytes, at: int, out: Array, n: int) -> tuple[int, int]:
+    """Read a list of numbers into out[n] and after it; where the next part begins, and how many there are then."""
+    if data[at] != _LIST:
+        return NOT_READ, n
+    while n < len(out) and at < len(data) - 1:
+        at = read_number(data, skip_space(data, at + 1), out, n)
+        if at == NOT_READ:
+            break
+        n += 1
+        at = skip_space(data, at)
+        if data[at] == _LIST_END:
+            return at + 1, n
+        if data[at] != _COMMA:
+            break
+    return NOT_READ, n
+
+
+@compiled("UniTuple(i8, 2)(u1[::1], i8, u1[::1], i8)")
+def read_id(data: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
+    """Read a text without escapes into out[n] and after it, and a new line; where to go on, here and there."""
+    begin = n
+    if data[at] != _QUOTE:
+        return NOT_READ, n
+    at += 1
+    while at < len(data) - 1 and _SPACE <= data[at] < _DELETE and data[at] != _QUOTE and data[at] != _BACKSLASH:
+        out[n] = data[at]
+        at, n = at + 1, n + 1
+    if data[at] != _QUOTE or not 0 < n - begin <= MAX_ID:
+        return NOT_READ, n
+    out[n] = _NEWLINE
+    return at + 1, n + 1
+
+
+@compiled("b1(u1[::1], f8[::1], u1[::1], i8[::1])")
+def read_arms(data: Bytes, numbers: Array, ids: Bytes, found: Ints) -> bool:
+    """Read all arms; into `found` where their list begins and ends, how many there are, columns, and bytes of ids."""
+    at, end = find_arms(data), len(data) - 1
+    if at == NOT_READ or data[at] != _LIST:
+        return False
+    found[0] = at
+    arms, columns, read, id_end = 0, 0, 0, 0
+    while True:
+        at = skip_space(data, at + 1)  # after the bracket, or the comma
+        if data[at] != _OBJECT:
+            return False
+        before_ids, before_numbers = id_end, read
+        for part in range(2):
+            at = skip_space(data, at + 1)
+            if at + 4 > end or data[at] != _QUOTE:
+                return False
+            is_id = data[at + 1] == _I and data[at + 2] == _D and data[at + 3] == _QUOTE
+            if not is_id and not (data[at + 1] == _X and data[at + 2] == _QUOTE):
+                return False
+            at = skip_space(data, at + (4 if is_id else 3))
+            if data[at] != _COLON:
+                return False
+            at = skip_space(data, at + 1)
+            if is_id:
+                at, id_end = read_id(data, at, ids, id_end)
+            else:
+                at, read = read_list(data, at, numbers, read)
+            if at == NOT_READ:
+                return False
+            at = skip_space(data, at)
+            if data[at] != (_OBJECT_END if part else _COMMA):
+                return False
+        columns = columns or read
+        if id_end == before_ids or read - before_numbers != columns:  # one part twice, or rows that are not alike
+            return False
+        arms += 1
+        at = skip_space(data, at + 1)
+        if data[at] == _LIST_END:
+            found[1:] = at + 1, arms, columns, id_end - 1
+            return True
+        if data[at] != _COMMA:
+            return False

@@ -1,0 +1,159 @@
+"""Arms read from JSON straight into a table: as the general reader has them, or not at all."""
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from syndicated.features._decimals import MAX_DIGITS, MAX_POWER, nearest_float
+from syndicated.features.json_table import split_json
+from syndicated.service.core.messages import Arm, DecideRequest
+
+NUMBERS = st.one_of(
+    st.floats(1e-40, 1e40),
+    st.floats(-1e40, -1e-40),
+    st.sampled_from([0.0, -0.0]),
+    st.integers(-(10**18), 10**18),
+    st.decimals(-100, 100, places=6).map(float),
+)
+decode = msgspec.json.Decoder(DecideRequest).decode
+
+
+def whole(body: bytes) -> tuple[DecideRequest, list[str], list[list[float]]] | None:
+    """What the general reader gives for a body whose arms all have vectors."""
+    try:
+        request = decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    arms = [arm for arm in request.arms or () if isinstance(arm, Arm) and arm.x is not None]
+    return msgspec.structs.replace(request, arms=None), [arm.id for arm in arms], [arm.x or [] for arm in arms]
+
+
+def at_once(body: bytes) -> tuple[DecideRequest, list[str], list[list[float]]] | None:
+    """The same by `split_json`; None where the general reader has to be asked."""
+    split = split_json(body)
+    if split is None:
+        return None
+    try:
+        return decode(split[0]), split[1], split[2].tolist()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+@given(st.integers(0, 10**MAX_DIGITS - 1), st.integers(-MAX_POWER - 1, MAX_POWER + 1))
+@example(2**53 + 1, 0)  # a half
+@example(2**53 + 3, 0)
+@example(9007199254740993, -1)
+@example(10**MAX_DIGITS - 1, MAX_POWER)
+@settings(max_examples=2000)
+def test_decimals_are_the_nearest_floats_or_are_not_told(w: int, q: int) -> None:
+    told = nearest_float(np.uint64(w), q)
+    assert told == float(f"{w}e{q}") or math.isnan(told)
+
+
+def test_usual_decimals_are_told() -> None:
+    rng = np.random.default_rng(0)
+    for value in (rng.normal(size=2000) * 10.0 ** rng.integers(-8, 9, size=2000)).tolist():
+        digits, _, exponent = f"{abs(value):.17e}".partition("e")
+        w = int(digits.replace(".", ""))
+        assert nearest_float(np.uint64(w), int(exponent) - 17) == float(f"{w}e{int(exponent) - 17}")
+
+
+@given(
+    st.integers(1, 4).flatmap(lambda d: st.lists(st.lists(NUMBERS, min_size=d, max_size=d), min_size=1, max_size=5)),
+    st.fixed_dictionaries(
+        {}, optional={"context": st.dictionaries(st.text(), NUMBERS), "subject": st.text('arms"\\x:[', min_size=1)}
+    ),
+    st.booleans(),
+    st.sampled_from([None, 1, "\t"]),
+    st.sampled_from([(",", ":"), (", ", ": "), (" ,\r\n", " : ")]),
+)
+def test_tables_are_those_of_the_general_reader(
+    rows: list[list[float]], rest: dict[str, Any], id_last: bool, indent: Any, separators: tuple[str, str]
+) -> None:
+    arms = [{"x": x, "id": f"arm {k}"} if id_last else {"id": f"arm {k}", "x": x} for k, x in enumerate(rows)]
+    for fields in ({"arms": arms, **rest}, {**rest, "arms": arms}):
+        body = json.dumps(fields, indent=indent, separators=separators).encode()
+        expected = whole(body)
+        assert expected is not None
+        found = at_once(body)
+        assert found == expected
+        assert str(found) == str(expected)  # also the signs of zeros
+
+
+BODY = b'{"arms": [{"id": "a", "x": [0.5, -12e-1]}, {"id": "b", "x": [0, 1.25]}], "subject": "s", "k": 1}'
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(BODY) - 1), st.sampled_from(list(b'"\\,:[]{} 0-+.eExidarms1\n\x00\x1f\x7f\xff'))),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=3000)
+def test_whatever_is_accepted_is_what_the_general_reader_accepts(changes: list[tuple[int, int]]) -> None:
+    body = bytearray(BODY)
+    for place, byte in changes:
+        body[place] = byte
+    found = at_once(bytes(body))
+    assert found is None or found == whole(bytes(body))
+
+
+@given(st.integers(0, len(BODY)), st.binary(max_size=3))
+def test_bodies_that_end_early_are_not_read(end: int, more: bytes) -> None:
+    found = at_once(BODY[:end] + more)
+    assert found is None or found == whole(BODY[:end] + more)
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        '["a", "b"]',
+        "[]",
+        "null",
+        '[{"id": "a"}]',
+        '[{"id": "a", "x": []}]',
+        '[{"id": "a", "x": [1], "features": {}}]',
+        '[{"id": "a", "x": [1]}, {"id": "b", "x": [1, 2]}]',
+        '[{"id": "a", "id": "b"}, {"x": [1], "x": [1]}]',
+        '[{"id": "", "x": [1]}]',
+        '[{"id": "\\u0061", "x": [1]}]',
+        '[{"id": "ä", "x": [1]}]',
+        '[{"id": "' + 257 * "a" + '", "x": [1]}]',
+        '[{"id": "a", "x": [true]}]',
+        '[{"id": "a", "x": [null]}]',
+        '[{"id": "a", "x": ["1"]}]',
+        '[{"id": "a", "x": [[1]]}]',
+        '[{"id": "a", "x": [01]}]',
+        '[{"id": "a", "x": [1.]}]',
+        '[{"id": "a", "x": [.5]}]',
+        '[{"id": "a", "x": [+1]}]',
+        '[{"id": "a", "x": [1e]}]',
+        '[{"id": "a", "x": [1e+]}]',
+        '[{"id": "a", "x": [1e999]}]',
+        '[{"id": "a", "x": [NaN]}]',
+        '[{"id": "a", "x": [1,]}]',
+        '[{"id": "a", "x": [1]},]',
+        '[{"id": "a", "x": [12345678901234567890]}]',
+    ],
+)
+def test_other_forms_are_left_to_the_general_reader(arms: str) -> None:
+    assert split_json(f'{{"arms": {arms}}}'.encode()) is None
+
+
+def test_the_first_key_of_the_outer_object_counts() -> None:
+    inner = b'{"context": {"arms": [{"id": "c", "x": [3]}]}, "arms": [{"id": "a", "x": [1]}]}'
+    split = split_json(inner)
+    assert split is not None
+    assert split[1] == ["a"]
+    assert split_json(b'[{"arms": [{"id": "a", "x": [1]}]}]') is None
+    assert split_json(b'{"x": 1, "subject": "\\"arms\\": [') is None
+    twice = split_json(b'{"arms": [{"id": "a", "x": [1]}], "arms": [{"id": "b", "x": [2]}]}')
+    assert twice is not None
+    assert twice[0] == b'{"arms": null, "arms": [{"id": "b", "x": [2]}]}'
