@@ -56,22 +56,24 @@ def chance_of(played: Ints, probabilities: Array, arm: int) -> float:
     return min(1.0, chance)
 
 
-@compiled("void(i8[::1], f8[::1], f8[::1], f8[::1], i8[::1], f8[::1], i8)")
+@compiled("void(i8[::1], f8[::1], f8[:,::1], i8, i8, i8[::1], f8[::1], i8)")
 def explain(
-    top: Ints, numbers: Array, scores: Array, bonus: Array, played: Ints, probabilities: Array, arm: int
+    top: Ints, numbers: Array, scores: Array, row: int, greedy_row: int, played: Ints, probabilities: Array, arm: int
 ) -> None:
     """Why an arm is played: in one call, since each costs as much as what it computes.
 
-    Into `top` the arms with the largest scores, of which it is one, in any case the last. Into `numbers` its
-    probability, whether another arm has a larger score less its bonus, and the score and the bonus of each of `top`.
+    Into `top` the arms with the largest scores of a row, of which it is one, in any case the last. Into `numbers` its
+    probability, whether another arm has a larger score without exploration, and the score of each of `top` with what
+    of it is exploration.
     """
-    largest(top, scores)
-    is_there, best = False, np.max(scores - bonus)
+    own, greedy = scores[row], scores[greedy_row]
+    largest(top, own)
+    is_there = False
     for n in range(len(top)):
         is_there |= top[n] == arm
     if not is_there:
         top[-1] = arm
     numbers[0] = chance_of(played, probabilities, arm)
-    numbers[1] = 1.0 if scores[arm] - bonus[arm] < best else 0.0
+    numbers[1] = 1.0 if greedy[arm] < greedy.max() else 0.0
     for n in range(len(top)):
-        numbers[2 + 2 * n], numbers[3 + 2 * n] = scores[top[n]], bonus[top[n]]
+        numbers[2 + 2 * n], numbers[3 + 2 * n] = own[top[n]], own[top[n]] - greedy[top[n]]

@@ -39,15 +39,23 @@ class Proposal(NamedTuple):
     """A decision, and if it was asked to explain itself, what the other candidates would have played.
 
     `played` has the arm of every point that the tuner could have drawn, and `probabilities` how likely each was, given
-    the policy's own draw; where a choice lasts several rounds, it is the only one after the first. `scores` has the
-    score of every arm, and `bonus` what of it is exploration.
+    the policy's own draw; where a choice lasts several rounds, it is the only one after the first. `table` has the
+    scores of every arm for all points that were asked for: those of the choice are at `row`, and without exploration at
+    `greedy_row`.
     """
 
     decision: Decision
     played: Ints = NO_ARMS
     probabilities: Array = NO_SCORES
-    scores: Array = NO_SCORES
-    bonus: Array = NO_SCORES
+    table: Array = NO_SCORES
+    row: int = 0
+    greedy_row: int = 0
+
+    @property
+    def scores(self) -> Array:
+        """The score of every arm."""
+        scores: Array = self.table[self.row]
+        return scores
 
     def chance(self, arm: int) -> float:
         """The probability of an arm."""
@@ -287,14 +295,12 @@ class Player:
         agreeing = played[rivals].tolist() if choice.candidate_probabilities else []
         certain = self._certain(arms, round_)
         decision = self._decision(arms, round_, choice, params[row], int(played[row]), agreeing, certain)
-        mine = scores[row]
-        bonus: Array = mine - scores[greedy_row]
         if goes_on:
-            return Proposal(decision, played[row : row + 1], np.ones(1), mine, bonus)
+            return Proposal(decision, played[row : row + 1], np.ones(1), scores, row, greedy_row)
         known = choice.candidate_probabilities if len(choice.index) == 1 else ()
         likely = np.array(known) if known else self._probabilities()
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
-        return Proposal(decision, would, likely, mine, bonus)
+        return Proposal(decision, would, likely, scores, row, greedy_row)
 
     def _goes_on(self, round_: int) -> bool:
         """Whether the choice of the round before is that of this one too."""
@@ -547,7 +553,7 @@ class Player:
         K = len(arms)
         arm = int(Stream(self.seed ^ self.salt, WARMUP, round_).uniforms(1)[0] * K)
         decision = self._explored(arms, round_, arm, 1 / K)
-        return Proposal(decision, np.arange(K), np.full(K, 1 / K), np.zeros(K), np.zeros(K))
+        return Proposal(decision, np.arange(K), np.full(K, 1 / K), np.zeros((1, K)))
 
     def _explored(self, arms: Arms | NamedArms, round_: int, arm: int, propensity: float) -> Decision:
         params = self.policies[0].theory(round_, {})

@@ -258,7 +258,7 @@ class Bandit:
             return seen.chance(place), True, ()
         best = np.empty(min(TOP_ARMS, len(ids)), dtype=np.int64)
         numbers = np.empty(2 + 2 * len(best))
-        explain(best, numbers, seen.scores, seen.bonus, seen.played, seen.probabilities, place)
+        explain(best, numbers, seen.table, seen.row, seen.greedy_row, seen.played, seen.probabilities, place)
         chance, explored, *pairs = numbers.tolist()
         expected = self.agent.player.policy_of(seen.decision.choice).expected
         arms = zip(best.tolist(), pairs[::2], pairs[1::2], strict=True)

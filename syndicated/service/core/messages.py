@@ -17,6 +17,7 @@ from syndicated.spec import build
 from syndicated.types import Params
 
 Text = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
+ShortText = Annotated[str, Meta(min_length=1, max_length=256)]  # to match a pattern takes longer than all the rest
 Name = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$(?!\n)", description="letters, digits and . _ -, at most 64"),
@@ -135,7 +136,7 @@ class DecideRequest(Strict, frozen=True, gc=False):
     """Arms are ids, or objects with ids; left out, all registered ones. Ids alone are of registered arms where features
     of kind vector or hashed are needed."""
 
-    arms: list[Text | Arm] | None = None
+    arms: list[ShortText | Arm] | None = None
     context: list[float] | dict[str, Any] | None = None
     event_id: Text | None = None
     subject: Text | None = None

@@ -4,7 +4,7 @@ What is checked here is what callers ask for: journals of before these limits st
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from syndicated._validation import shorten
 from syndicated.agent import Agent
@@ -36,16 +36,10 @@ def check_request(request: DecideRequest, X: Array | None) -> int:
     count = len(arms) if X is None else len(X)
     if count > MAX_ARMS:
         raise InputError(f"arms must be at most {MAX_ARMS} in a request; got {count}")
-    if X is not None:
-        _check_cells(X.size)
-    described, cells, fields = [arm for arm in arms if type(arm) is Arm], 0, _fields(request.context)
-    check_ids(described)
-    for arm in described:  # a loop, since every request waits for it
-        if arm.x is not None:
-            cells += len(arm.x)
-        if arm.features is not None:
-            fields += _fields(arm.features)
-    _check_cells(cells)
+    described = [arm for arm in arms if type(arm) is Arm] if Arm in map(type, arms) else []
+    check_ids([arm if isinstance(arm, str) else arm.id for arm in arms] if described else cast(Sequence[str], arms))
+    _check_cells(X.size if X is not None else sum([len(arm.x) for arm in described if arm.x is not None]))
+    fields = sum([_fields(arm.features) for arm in described if arm.features is not None], _fields(request.context))
     if fields > MAX_FEATURES:
         raise InputError(f"the context and the arms of a request must have at most {MAX_FEATURES} fields; got {fields}")
     return count + fields
@@ -55,7 +49,7 @@ def check_registration(arms: Sequence[Arm], known: Mapping[str, Arm]) -> None:
     """Refuse to register too many arms, at once or together."""
     if len(arms) > MAX_REGISTERED_AT_ONCE:
         raise InputError(f"at most {MAX_REGISTERED_AT_ONCE} arms can be registered by a request; got {len(arms)}")
-    check_ids(arms)
+    check_ids([arm.id for arm in arms])
     fields = sum(_fields(arm.features) + len(arm.x or ()) for arm in arms)
     if fields > MAX_FEATURES_AT_ONCE:
         raise InputError(f"at most {MAX_FEATURES_AT_ONCE} features can be registered by a request; got {fields}")
@@ -64,11 +58,14 @@ def check_registration(arms: Sequence[Arm], known: Mapping[str, Arm]) -> None:
         raise InputError(f"a bandit must have at most {MAX_ARMS} registered arms; it would have {count}")
 
 
-def check_ids(arms: Sequence[Arm]) -> None:
-    for k, arm in enumerate(arms):
-        if not 0 < len(arm.id) <= MAX_ARM_ID or "\x00" in arm.id:
+def check_ids(ids: Sequence[str]) -> None:
+    """Refuse ids of arms that are too long, empty or with a NUL. Every request waits for it: first all at once."""
+    if max(map(len, ids), default=1) <= MAX_ARM_ID and "" not in ids and "\x00" not in "".join(ids):
+        return
+    for k, id_ in enumerate(ids):
+        if not 0 < len(id_) <= MAX_ARM_ID or "\x00" in id_:
             must = f"must have 1 to {MAX_ARM_ID} characters and no NUL"
-            raise InputError(f"the id of arms[{k}] {must}; got {shorten(arm.id)} with {len(arm.id)}")
+            raise InputError(f"the id of arms[{k}] {must}; got {shorten(id_)} with {len(id_)}")
 
 
 def check_spec(spec: Spec) -> None:

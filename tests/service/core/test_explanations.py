@@ -37,7 +37,8 @@ def test_an_arm_is_explained_by_what_sorting_finds(seed: int) -> None:
         played, probabilities, arm = rng.integers(0, K, 5), rng.random(5) / 4, int(rng.integers(K))
         top = np.empty(min(3, K), dtype=np.int64)
         numbers = np.empty(2 + 2 * len(top))
-        explain(top, numbers, scores, bonus, played, probabilities, arm)
+        table = np.stack((rng.random(K), scores - bonus, scores))
+        explain(top, numbers, table, 2, 1, played, probabilities, arm)
         best = np.argsort(-scores, kind="stable")[:3].tolist()
         assert top.tolist() == (best if arm in best else [*best[:-1], arm])
         chance = min(
