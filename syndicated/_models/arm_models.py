@@ -181,14 +181,14 @@ class ArmModels(Learner):
         beliefs(means, sds, arms.x, arms.numbers, NONE, self.logistic, *self._scale_for(arms), *self._model)
         return means, sds
 
-    def ucb_scores(self, arms: ArmRows, boldness: Array, ties: Array, guarded: bool) -> tuple[Array, int]:
-        """The mean and `boldness` standard deviations of every arm, and how many were never played.
+    def ucb_scores(self, arms: ArmRows, boldness: Array, ties: Array, guarded: bool) -> tuple[Array, Array, int]:
+        """The mean and `boldness` standard deviations of every arm, the mean, and how many were never played.
 
         If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
         """
         out, means = np.empty((len(boldness), len(arms))), np.empty(len(arms))
         given = arms.x, arms.numbers, boldness, ties, NONE, self._look_again(guarded), self.logistic
-        return out, ucb_scores_of_arms(out, means, *given, *self._scale_for(arms), *self._model)
+        return out, means, ucb_scores_of_arms(out, means, *given, *self._scale_for(arms), *self._model)
 
     def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool, wide: float = 0.0) -> list[int]:
         """The arm with the largest of `ucb_scores` for every boldness. Arms never played are in a random order.

@@ -13,7 +13,7 @@
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
@@ -131,12 +131,13 @@ class Hashed(Encoder):
         if self._interactions and pairs > MAX_CELLS:
             raise InputError(f"context and arms must have at most {MAX_CELLS} pairs of tokens; got {pairs}")
         counts = [len(part) // 8 for part, _ in arms]
-        tokens = given, floats, keys, values, np.cumsum(counts, dtype=np.int64), self._interactions
+        tokens = given, floats, keys, values, np.array(list(accumulate(counts))), self._interactions
         if self.sparse:
             return self._fill_sparse(tokens, len(given) + max(counts) * (1 + self._interactions * len(given)))
         table = np.empty((len(arms), self.dim))
         scatter(*tokens, table)
-        _check_sums(table)
+        if first_invalid(table) >= 0:
+            _check_sums(table)
         return table
 
     def _fill_sparse(self, tokens: tuple[Words, Array, Words, Array, Ints, bool], longest: int) -> Array:

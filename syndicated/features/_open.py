@@ -41,7 +41,9 @@ class Open(Hashed):
     def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
         """All rows are that of the context."""
         self._check_cells(len(ids))
-        return np.repeat(self._fill(self._context(context), [NOTHING]), len(ids), axis=0)
+        table = np.empty((len(ids), self.dim))
+        table[:] = self._fill(self._context(context), [NOTHING])
+        return table
 
     def _context(self, context: Context) -> Parts:
         if not isinstance(context, list):

@@ -59,14 +59,13 @@ class ArmUCB(ArmModelPolicy):
         named = isinstance(arms, ArmRows)
         boldness, guarded = self._boldness(points), named and self.models != "shared"
         looks_again = guarded and self._looks_again
-        scores, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, looks_again)
+        scores, means, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, looks_again)
         if named and unknown > 1:
-            scores, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), looks_again)
+            scores, _, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), looks_again)
         if not guarded or unknown == len(rows):
             return scores
         wide, tried = self._wide(rng.round), self._tried(rows, rng)
         if wide:
-            means, _ = self.model.beliefs(rows)
             scores = means + (scores - means) * (1.0 + wide * draws_of_arms(rows.numbers, rng))
         if tried >= 0:
             scores[boldness > 0, tried] = np.nextafter(scores[boldness > 0].max(axis=1), np.inf)

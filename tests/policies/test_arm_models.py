@@ -164,7 +164,7 @@ def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(lo
     numbers = np.array([0, 1, 2, 3, 4, 5, -1])
     for x in X[:100]:
         rows, out = ArmRows(np.tile(x, (7, 1)), numbers), np.zeros(7, dtype=np.bool_)
-        scores, _ = model.ucb_scores(rows, boldness, np.empty(0), guarded=True)
+        scores, _, _ = model.ucb_scores(rows, boldness, np.empty(0), guarded=True)
         find_beaten(out, rows.x, numbers, 0.7, 1.0, logistic, model.center, model.weight, *model._model[:5])
         assert not out[scores.argmax(axis=1)].any()
         assert model.ucb_best(rows, boldness, Stream(1, POLICY, 1), guarded=True) == scores.argmax(axis=1).tolist()
