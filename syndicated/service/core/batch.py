@@ -34,7 +34,7 @@ class Batch:
         self.events: list[Event] = []
         self.on_commit: list[Callable[[], None]] = []
         self._numbers = iter(numbers)
-        self._turns: dict[int, Turn] = dict(turns)
+        self.turns: dict[int, Turn] = dict(turns)  # where the next decisions of bandits stand, of those that have some
         self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}
 
@@ -97,7 +97,7 @@ class Batch:
 
     def turn(self, bandit: Bandit) -> Turn:
         """Where the bandit's next decision stands, after the earlier ones of this batch."""
-        return self._turns.get(bandit.id) or bandit.turn(self._salt)
+        return self.turns.get(bandit.id) or bandit.turn(self._salt)
 
     def next_number(self) -> int:
         """The sequence number of the next event."""
@@ -131,7 +131,7 @@ class Batch:
         """Append a decision, after which the bandit's next one stands at `turn`."""
         event = self.add(bandit.id, "decide", decided, key=request.event_id, subject=request.subject)
         self._records[event.seq] = Record(event, decided, (), None if decided.choice is None else turn.choice)
-        self._turns[bandit.id] = turn
+        self.turns[bandit.id] = turn
         return event
 
     def remember(self, record: Record) -> None:

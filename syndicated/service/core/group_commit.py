@@ -439,11 +439,10 @@ class GroupCommit:
             act()
         pairs = [(event, batch.record(event.seq if event.ref is None else event.ref)) for event in batch.events]
         if self.store.shared:
-            self._unsettled.add(self.state, pairs)
+            self._unsettled.add(pairs, batch.turns)
         else:
             begin = time.perf_counter()
-            for event, record in pairs:
-                self.state.fold(event, record)
+            self.state.fold_all(pairs)
             self._replay_seconds += time.perf_counter() - begin
         self.counts["batches"] += 1
         self.counts["events"] += len(batch.events)
