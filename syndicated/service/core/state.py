@@ -205,7 +205,7 @@ class State:
 
     def _fold_feedback(self, bandit: Bandit, run: Run) -> None:
         """Fold events about decisions, all of which are read before anything changes; some may be gone."""
-        found = [(event, record or self._records.get(event.ref or 0)) for event, record in run]
+        found = [(event, record or self._unread(event.ref or 0)) for event, record in run]
         feedback = [(event, record, record.decided) for event, record in found if record is not None]
         self._advance(run)
         for event, record, _ in feedback:
@@ -214,6 +214,11 @@ class State:
                 known.about.append(event)
                 self._record_bytes += RECORD_BYTES
             bandit.fold_feedback(event, record)
+
+    def _unread(self, seq: int) -> Record | None:
+        """A decision in memory, to be read once: what is kept of it stays as small as it is."""
+        known = self._records.get(seq)
+        return None if known is None else Record(known.event)
 
     def record(self, seq: int) -> Record | None:
         """A decision, if it is in memory."""

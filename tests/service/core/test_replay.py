@@ -190,6 +190,8 @@ def test_a_state_that_follows_is_the_replayed_one_whatever_it_has_in_memory(
         assert state.follow(store, store.last(), {})
         assert contents(state) == harness.replayed()
         assert state.bandit("b").history.learned == 40
+        read = [record for record in state._records.values() if record._decided is not None]
+        assert len(read) <= 2  # of each run of decisions the last, whose choice is the bandit's
         store.close()
         await harness.service.stop()
 
