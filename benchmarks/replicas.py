@@ -31,6 +31,7 @@ from service import SPACE, _key, cpu, free_port, server
 
 CONNECTIONS = 60
 GROUPS = ((1, CONNECTIONS), (1, CONNECTIONS // 3), (2, CONNECTIONS), (3, CONNECTIONS))  # replicas, and their callers
+FOLLOW_SECONDS = 0.15  # after a block, in which the others fold its last events: they are a part of its cost
 BLOCKS = int(sys.argv[1]) if sys.argv[1:] else 7
 REQUESTS = int(sys.argv[2]) if sys.argv[2:] else 3000
 
@@ -90,7 +91,7 @@ class Group:
     def _measure(self, phase: Phase, messages: list[bytes], postmaster: psutil.Process) -> Load:
         before = self._counters(postmaster)
         load = uvloop.run(_fire_all(self.ports, iter(messages), self.connections))
-        time.sleep(0.3)  # what the others have yet to fold, and the server to count, belongs to this block
+        time.sleep(FOLLOW_SECONDS)
         phase.loads.append(load)
         phase.costs.append(self._counters(postmaster).since(before, len(messages)))
         return load

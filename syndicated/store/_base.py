@@ -100,8 +100,11 @@ class Store(ABC):
         """A number up to which the log is complete: nothing more will be added there. Not to be asked within a view."""
 
     @abstractmethod
-    def hold(self, refs: Iterable[int]) -> set[int]:
-        """Those of these decisions that are there; until the transaction ends nobody else holds them."""
+    def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
+        """Those of these decisions that are there, each with the events about it, in order.
+
+        Until the transaction ends nobody else holds them.
+        """
 
     @abstractmethod
     def view(self) -> AbstractContextManager[None]:

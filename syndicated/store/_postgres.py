@@ -175,6 +175,19 @@ class Postgres(SQL):
             beyond, last = "(SELECT last_value FROM log_numbers) < ?", events[-1].seq  # a copy's were not reserved
             self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", last, last)
 
+    def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
+        """Sent as one, so that one answer is waited for; the second sees what was added while the first waited."""
+        numbers = "(" + ",".join(map(str, refs)) + ")"
+        held = f"SELECT seq FROM log WHERE seq IN {numbers} AND body <> '' ORDER BY seq{self._for_update}"
+        with self._errors():
+            cursor = self._connected().execute(f"{held}; SELECT {COLUMNS} FROM log WHERE ref IN {numbers} ORDER BY seq")
+            found: dict[int, list[Event]] = {seq: [] for (seq,) in cursor.fetchall()}
+            cursor.nextset()
+            for event in filter(None, map(self._read, cursor.fetchall())):
+                if event.ref in found:
+                    found[event.ref].append(event)
+        return found
+
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         pairs = list(keys)
         where = "(bandit, key) IN (SELECT * FROM unnest(?::bigint[], ?::text[]))"

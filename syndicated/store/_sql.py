@@ -107,9 +107,11 @@ class SQL(Store):
     def settled(self) -> int:
         return self.last()
 
-    def hold(self, refs: Iterable[int]) -> set[int]:
+    def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
         query = f"SELECT seq FROM log WHERE seq {self._in_list} AND body <> ? ORDER BY seq"
-        return {seq for (seq,) in self._rows(query + self._for_update, self._list_value(refs), b"")}
+        held = [seq for (seq,) in self._rows(query, self._list_value(refs), b"")]
+        about = self.about(held)
+        return {seq: about.get(seq, []) for seq in held}
 
     def view(self) -> AbstractContextManager[None]:
         return nullcontext() if self._in_transaction else self._transaction("view")

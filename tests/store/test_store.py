@@ -774,11 +774,35 @@ def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable
         other.append([Event(number, 1, "decide", 0.0, key="k")])
     other._db.execute("SET lock_timeout = '1ms'")
     with one.entry(1):
-        assert one.hold([1, 3, 99]) == {1}
+        assert one.hold([1, 3, 99]) == {1: []}
         with other.entry(1):
-            assert other.hold([2]) == {2}
+            assert other.hold([2]) == {2: []}
         with pytest.raises(StoreError, match="lock timeout"), other.entry(1):
             other.hold([1])
+
+
+def test_who_waits_for_a_decision_is_told_what_was_added_meanwhile(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    address = database()
+    one, other, reader = (journals.open(address) for _ in range(3))
+    _add(one, _decisions(2, body=b"b"))
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+    def hold() -> dict[int, list[Event]]:
+        with other.entry(1):
+            held: dict[int, list[Event]] = other.hold([1, 2])
+        return held
+
+    with ThreadPoolExecutor(1) as pool:
+        with one.entry(1) as (number,):
+            one.hold([1])
+            held = pool.submit(hold)
+            while not held.done() and not reader._rows(waiting):
+                pass
+            reward = Event(number, 1, "reward", 1 / 3, ref=1, learn=0.1, subject="me", body=b"\x00b")
+            one.append([reward])
+        assert held.result(HANG_SECONDS) == {1: [reward], 2: []}
 
 
 def test_a_decision_whose_reward_is_on_its_way_is_not_pruned(database: Callable[[], str], journals: Journals) -> None:
@@ -788,7 +812,7 @@ def test_a_decision_whose_reward_is_on_its_way_is_not_pruned(database: Callable[
     waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     with one.batch(), ThreadPoolExecutor(1) as pool:
         with other.entry(1) as (number,):
-            assert other.hold([1]) == {1}
+            assert other.hold([1]) == {1: []}
             other.append([Event(number, 1, "reward", 9.0, ref=1, learn=1.0)])
             pruned = pool.submit(one.prune, 1, 9.0, 2)
             while not pruned.done() and not reader._rows(waiting):

@@ -31,7 +31,7 @@ from syndicated.service.core.arms import ArmTable, RegisteredArms
 from syndicated.service.core.history import History
 from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
-from syndicated.service.core.records import Decided, Record, TopArm, decode, from_choice, to_decision
+from syndicated.service.core.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
 from syndicated.service.core.size_limits import max_known_arms
 from syndicated.service.core.tables import pack_arms, pack_table
 from syndicated.spec import takes
@@ -115,16 +115,17 @@ class Bandit:
         self.version = event.seq
         self.loads = [*self.loads, Load(event.seq, event.at, self.history.count)][-MAX_LOADS:]
 
-    def fold_decision(self, record: Record) -> None:
-        """Count a decision, and advance the agent if it was one of the agent's rounds."""
-        decided = record.decided
-        if decided.default is not None:
-            self.closable = record.event.seq
-        if decided.epoch != self.epoch:
-            return
-        if decided.by in COUNTED:
-            self.agent.advance(record.choice)
-        self.history.add_decision(record.event.at, decided, self.agent.player.tuner.probabilities)
+    def fold_decisions(self, decisions: Sequence[tuple[Record, Decided | DecisionHead]]) -> None:
+        """Count decisions that follow each other, and advance the agent by those that were its rounds."""
+        for record, head in decisions:
+            if head.default is not None:
+                self.closable = record.event.seq
+        own = [(record, head) for record, head in decisions if head.epoch == self.epoch]
+        rounds = [record for record, head in own if head.by in COUNTED]
+        choices = (record.choice for record in reversed(rounds))
+        self.agent.advance(next(filter(None, choices), None), len(rounds))
+        made = [(record.event.at, head) for record, head in own]
+        self.history.add_decisions(made, self.agent.player.tuner.probabilities)
 
     def fold_feedback(self, event: Event, record: Record) -> None:
         """Learn what an event about a decision says: a reward, a late one, an activation, or a closed window."""

@@ -34,7 +34,7 @@ class Batch:
         self.events: list[Event] = []
         self.on_commit: list[Callable[[], None]] = []
         self._numbers = iter(numbers)
-        self._turns: dict[int, Turn] = dict(turns)
+        self.turns: dict[int, Turn] = dict(turns)  # where the next decisions of bandits stand, of those that have some
         self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}
 
@@ -53,19 +53,20 @@ class Batch:
         if seqs:
             about = self.store.about(seqs)
             for seq, event in self.store.events(seqs).items():
-                if event.kind == "decide" and event.body:
-                    self._records[seq] = Record(event, None, about.get(seq, ()))
+                known = _decision(event)
+                if known is not None:
+                    self._records[seq] = known.copy(about.get(seq, ()))
 
     def _hold_records(self, seqs: Sequence[int]) -> None:
         """Other processes may add to the same decisions: until this batch ends they wait, and only the journal tells
         what they have added before."""
         held = self.store.hold(seqs)
         self._records |= dict.fromkeys(seqs)
-        known = {seq: record for seq in held if (record := self.state.record(seq)) is not None}
-        about = self.store.about(known) if known else {}
-        for seq, record in known.items():
-            self._records[seq] = record.copy(about.get(seq, ()))
-        self._fetch_records([seq for seq in held if seq not in known])
+        unknown = [seq for seq in held if self.state.record(seq) is None]
+        found = self.store.events(unknown) if unknown else {}
+        for seq, about in held.items():
+            known = self.state.record(seq) or _decision(found.get(seq))
+            self._records[seq] = None if known is None else known.copy(about)
 
     def record(self, seq: int) -> Record | None:
         """A decision, with the events about it from before and from this batch."""
@@ -97,7 +98,7 @@ class Batch:
 
     def turn(self, bandit: Bandit) -> Turn:
         """Where the bandit's next decision stands, after the earlier ones of this batch."""
-        return self._turns.get(bandit.id) or bandit.turn(self._salt)
+        return self.turns.get(bandit.id) or bandit.turn(self._salt)
 
     def next_number(self) -> int:
         """The sequence number of the next event."""
@@ -131,12 +132,17 @@ class Batch:
         """Append a decision, after which the bandit's next one stands at `turn`."""
         event = self.add(bandit.id, "decide", decided, key=request.event_id, subject=request.subject)
         self._records[event.seq] = Record(event, decided, (), None if decided.choice is None else turn.choice)
-        self._turns[bandit.id] = turn
+        self.turns[bandit.id] = turn
         return event
 
     def remember(self, record: Record) -> None:
         """Keep a decision that was appended complete."""
         self._records[record.event.seq] = record
+
+
+def _decision(event: Event | None) -> Record | None:
+    """The decision that an event is, if it is one and was not erased."""
+    return Record(event) if event is not None and event.kind == "decide" and event.body else None
 
 
 class Request(Struct, frozen=True):

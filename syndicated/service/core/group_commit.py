@@ -12,8 +12,9 @@ any more; until then it waits, and is seen by the later batches of its process. 
 the same order. With a journal of its own a process folds at once.
 
 Two threads take part, and never at the same time in one batch. The event loop's thread owns the queue and the futures;
-it runs the requests and folds. The journal's thread is the only one that touches the store; it also runs exclusive
-requests whole, with their fold. `_loop` awaits each of its jobs, so the state has one user at a time and needs no lock.
+it runs requests that need nothing from the journal, and folds. The journal's thread is the only one that touches the
+store; it runs all other batches, exclusive ones with their fold. `_loop` awaits each of its jobs, so the state has one
+user at a time and needs no lock.
 docs/service-internals.md has the whole protocol.
 """
 
@@ -26,7 +27,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar
@@ -35,7 +36,7 @@ from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
-from syndicated.store import Event, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
+from syndicated.store import Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -322,8 +323,8 @@ class GroupCommit:
         - no requests: see what other processes have appended, and fold what is settled;
         - an exclusive request: all of it on the journal's thread, because it uses the store and may take long;
         - requests that need nothing from a journal of our own: run at once, and one write at the end;
-        - all others: the transaction begins before they run, for looking up. In a shared journal it reserves their
-          numbers, and excludes nobody.
+        - all others: on the journal's thread, in a transaction that begins before they run, for looking up. In a shared
+          journal it reserves their numbers, and excludes nobody.
 
         Until `_take_in` the state is as it was. So whatever raises before, the requests, the append or the commit,
         leaves nothing to undo here; the store rolls the transaction back.
@@ -336,22 +337,14 @@ class GroupCommit:
             return [await self._on_journal_thread(self._run_exclusive, requests[0].run)]
         if self.store.shared and any(request.bandit not in self.state.names for request in requests):
             await self._on_journal_thread(self._catch_up)  # another process may have just made it
-        transaction = ExitStack()
         # After a failure too: the commit may have succeeded without our hearing of it, see `_serve`.
-        begin_first = self.store.shared or bool(self.store_error) or any(map(self._needs_lookup, requests))
-        try:
-            if begin_first:
-                batch = await self._on_journal_thread(self._begin, transaction, requests)
-            else:
-                batch = self._batch(count(self.state.seq + 1))
+        if self.store.shared or self.store_error or any(map(self._needs_lookup, requests)):
+            batch, answers = await self._on_journal_thread(self._run_entry, requests)
+        else:
+            batch = self._batch(count(self.state.seq + 1))
             answers = await self._run_all(requests, batch)
-            if begin_first:
-                await self._on_journal_thread(self._end, transaction, batch.events)
-            elif batch.events:
+            if batch.events:
                 await self._on_journal_thread(self.store.write, batch.events)
-        except BaseException as error:
-            await self._on_journal_thread(transaction.__exit__, type(error), error, error.__traceback__)
-            raise
         self._take_in(batch)
         return answers
 
@@ -373,31 +366,37 @@ class GroupCommit:
     def _batch(self, numbers: Iterable[int]) -> Batch:
         return Batch(self.state, self.store, self.now(), numbers, self._unsettled.turns, self._unsettled.salt)
 
-    def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
-        """Begin a transaction with numbers for its events, and look up what requests ask for.
+    def _run_entry(self, requests: Sequence[Request]) -> tuple[Batch, list[Any]]:
+        """A batch in a transaction that begins before it runs, on the journal's thread: the batch, and its answers.
 
-        If it is time to look at a shared journal, that comes first: it costs least while this thread is at work.
+        To run the requests here, and not on the loop's thread, costs less than to wake that one twice more. If it is
+        time to look at a shared journal, that comes first: it costs least while this thread is at work.
         """
         if self._follow_in() <= 0:
             self._catch_up()
-        numbers = transaction.enter_context(self.store.entry(len(requests)))
-        if not self.store.shared:
-            self._fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
-        batch = self._batch(numbers)
+        with self.store.entry(len(requests)) as numbers:
+            if not self.store.shared:
+                self._fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
+            batch = self._batch(numbers)
+            self._fetch(batch, requests)
+            answers, end = [], time.perf_counter() + BATCH_SECONDS
+            for request in requests:
+                answers.append(batch.answer(request.run))
+                if time.perf_counter() > end:
+                    break
+            if batch.events:
+                self.store.append(batch.events)
+        return batch, answers
+
+    def _fetch(self, batch: Batch, requests: Sequence[Request]) -> None:
+        """Look up what requests ask for."""
         names = self.state.names
         keys = [(names[name].id, key) for request in requests for name, key in request.keys if name in names]
         batch.fetch([seq for request in requests for seq in request.refs], keys)
         batch.now = self.now()  # after the wait for who held these decisions, and may have closed their windows
-        return batch
-
-    def _end(self, transaction: ExitStack, events: Sequence[Event]) -> None:
-        """Append and commit."""
-        if events:
-            self.store.append(events)
-        transaction.close()
 
     async def _run_all(self, requests: Sequence[Request], batch: Batch) -> list[Any]:
-        """Run requests on the loop's thread, which has what they brought; new ones may come in between slices.
+        """Run requests on the loop's thread; new ones may come in between slices.
 
         The answers to the first of them, if there are too many for one batch: its transaction must not take long.
         """
@@ -439,11 +438,10 @@ class GroupCommit:
             act()
         pairs = [(event, batch.record(event.seq if event.ref is None else event.ref)) for event in batch.events]
         if self.store.shared:
-            self._unsettled.add(self.state, pairs)
+            self._unsettled.add(pairs, batch.turns)
         else:
             begin = time.perf_counter()
-            for event, record in pairs:
-                self.state.fold(event, record)
+            self.state.fold_all(pairs)
             self._replay_seconds += time.perf_counter() - begin
         self.counts["batches"] += 1
         self.counts["events"] += len(batch.events)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.service.core.records import Decided
+from syndicated.service.core.records import Decided, DecisionHead
 from syndicated.types import Array
 
 MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come half as often
@@ -18,6 +18,8 @@ HEAD_FIELDS = (
     *("count", "learned", "explored", "agreed", "total", "squares", "tallies", "arms"),
     *("played", "recent", "recent_starts", "began", "latest"),
 )  # of a snapshot
+
+Made = tuple[float, Decided | DecisionHead]  # when a decision was made, and what it was
 
 
 class History:
@@ -42,31 +44,54 @@ class History:
         self._stride = 1
         self._rows: list[list[float]] = []
 
-    def add_decision(self, at: float, decided: Decided, probabilities: Callable[[], Sequence[Array]]) -> None:
-        self.count += 1
-        self.explored += decided.explored
-        self.agreed += decided.by == "caller" and decided.agrees
-        _add_decision(self.tallies, decided.by)
-        self.latest = at
-        if self.count == 1:
-            self.began = at
-        if decided.arm in self.arms or len(self.arms) < MAX_ARM_TALLIES:
-            self._count_arm(decided.arm, at)
-        if self.count % self._stride == 0:
-            row = [at, self.count, self.learned, self.total, self.squares, self.explored]
-            self._rows.append(row + np.concatenate(probabilities()).tolist())
-            if len(self._rows) > MAX_ROWS:
-                self._rows = self._rows[1::2]
-                self._stride *= 2
-        if self.count % (RECENT_ROWS * self._stride) == 0:
-            self.recent = [{}, self.recent[0]]
-            self.recent_starts = [self.count, self.recent_starts[0]]
+    def add_decisions(self, made: Sequence[Made], probabilities: Callable[[], Sequence[Array]]) -> None:
+        """Count decisions that follow each other, with the time of each; up to each row of the table at once."""
+        begin = 0
+        while begin < len(made):
+            end = begin + self._stride - self.count % self._stride
+            self._count(made[begin:end])
+            if self.count % self._stride == 0:
+                self._add_row(made[end - 1][0], probabilities)
+            if self.count % (RECENT_ROWS * self._stride) == 0:
+                self.recent = [{}, self.recent[0]]
+                self.recent_starts = [self.count, self.recent_starts[0]]
+            begin = end
 
-    def _count_arm(self, arm: str, at: float) -> None:
-        first = self.played.get(arm, [None])[0] if arm in self.arms else at  # states of before this was kept have none
-        self.played[arm] = [first, at]
+    def _count(self, made: Sequence[Made]) -> None:
+        """Add to the counts; arms in the order in which they were played first."""
+        if self.count == 0:
+            self.began = made[0][0]
+        self.latest = made[-1][0]
+        self.count += len(made)
+        by: dict[str, int] = {}
+        arms: dict[str, int] = {}
+        first: dict[str, float] = {}
+        last: dict[str, float] = {}
+        for at, head in made:
+            self.explored += head.explored
+            self.agreed += head.by == "caller" and head.agrees
+            by[head.by] = by.get(head.by, 0) + 1
+            arms[head.arm] = arms.get(head.arm, 0) + 1
+            first.setdefault(head.arm, at)
+            last[head.arm] = at
+        for name, count in by.items():
+            _add_decisions(self.tallies, name, count)
+        for arm, count in arms.items():
+            if arm in self.arms or len(self.arms) < MAX_ARM_TALLIES:
+                self._count_arm(arm, count, first[arm], last[arm])
+
+    def _count_arm(self, arm: str, count: int, first: float, last: float) -> None:
+        known = self.played.get(arm, [None])[0] if arm in self.arms else first  # states of before this was kept: none
+        self.played[arm] = [known, last]
         for tallies in (self.arms, self.recent[0]):
-            _add_decision(tallies, arm)
+            _add_decisions(tallies, arm, count)
+
+    def _add_row(self, at: float, probabilities: Callable[[], Sequence[Array]]) -> None:
+        row = [at, self.count, self.learned, self.total, self.squares, self.explored]
+        self._rows.append(row + np.concatenate(probabilities()).tolist())
+        if len(self._rows) > MAX_ROWS:
+            self._rows = self._rows[1::2]
+            self._stride *= 2
 
     def add_reward(self, by: str, arm: str, reward: float) -> None:
         self.learned += 1
@@ -110,9 +135,9 @@ class History:
             self.began, self.latest = (self._rows[0][0], self._rows[-1][0]) if self._rows else (None, None)
 
 
-def _add_decision(tallies: dict[str, list[float]], name: str) -> None:
+def _add_decisions(tallies: dict[str, list[float]], name: str, count: int) -> None:
     decisions, rewards, total, squares = tallies.get(name, NO_TALLY)
-    tallies[name] = [decisions + 1, rewards, total, squares]
+    tallies[name] = [decisions + count, rewards, total, squares]
 
 
 def _add_reward(tallies: dict[str, list[float]], name: str, reward: float) -> None:

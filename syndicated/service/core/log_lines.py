@@ -205,7 +205,7 @@ class Importer:
             decided = self._decision(line, self._bandit.epoch if line.epoch == last else 0)
             self._decided[line.seq] = seq, decided
             event = own._replace(body=encode(decided))
-            self._trial.fold_decision(Record(event, decided))
+            self._trial.fold_decisions([(Record(event, decided), decided)])
         elif line.kind == "forget":
             event, decided = own._replace(body=encode({"arm": msgspec.convert(line.arm, str)})), None
             self._trial.forget_arm(str(line.arm), seq)

@@ -87,6 +87,17 @@ class Decided(Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     ranking: tuple[RankedArm, ...] = ()
 
 
+class DecisionHead(Struct, frozen=True, gc=False):
+    """What counting a decision needs of it: some fields of `Decided`, read in a third of the time."""
+
+    epoch: int
+    by: By
+    arm: str
+    explored: bool = False
+    agrees: bool = False
+    default: float | None = None
+
+
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An API key, in the log. Of its secret the log has the hash alone, beside this."""
 
@@ -125,6 +136,11 @@ class Record:
         return self._decided
 
     @property
+    def head(self) -> Decided | DecisionHead:
+        """What was decided, as far as it is counted. It is not kept."""
+        return decode_head(self.event.body) if self._decided is None else self._decided
+
+    @property
     def bytes(self) -> int:
         """About what it takes in memory: its body, as it was read and as it may be used, and the events about it."""
         return 2 * len(self.event.body) + RECORD_BYTES * (1 + len(self.about))
@@ -150,6 +166,7 @@ class Record:
 
 decode = msgspec.msgpack.decode
 decode_decided = msgspec.msgpack.Decoder(Decided).decode
+decode_head = msgspec.msgpack.Decoder(DecisionHead).decode
 _encoder = msgspec.msgpack.Encoder(enc_hook=np.generic.item)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ log = logging.getLogger("syndicated")
 
 SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
 MAX_RECORD_BYTES = 64 * 2**20  # of the decisions kept in memory, the latest; others are looked up in the journal
+MAX_RUN = 1000  # events that are folded together
 REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
 AUDIT_KINDS = (
     "create",
@@ -39,6 +40,10 @@ AUDIT_KINDS = (
     "import",
 )
 KINDS = {*AUDIT_KINDS, "decide", "reward", "late", "activate", "close", "closed", "forget"}
+FEEDBACK_KINDS = {"reward", "late", "activate", "close"}  # events about a decision
+
+Folded = tuple[Event, Record | None]  # an event, and the decision that it is, or is about, if it is at hand
+Run = Sequence[Folded]  # decisions of a bandit that follow each other, or events about some; or a single other event
 
 
 class State:
@@ -72,8 +77,8 @@ class State:
         for snapshot in damaged:
             state._rebuild(store, snapshot)
             state.bandits = dict(sorted(state.bandits.items()))
-        for event, about in store.after(state.seq, upto=upto):
-            state._fold_stored(event, about)
+        for run in _runs(map(_stored, store.after(state.seq, upto=upto))):
+            state._fold_stored(run)
         state.followed = state.seq
         return state
 
@@ -98,10 +103,10 @@ class State:
         upto, at, events, of = self.seq, self.at, self.events, damaged.bandit
         older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
         first, found = (1, 0) if older is None else (older.seq + 1, events_upto(older))
-        for event, about in store.after(first - 1, upto=upto):
+        for pair in map(_stored, store.after(first - 1, upto=upto)):
             found += 1
-            if of in _concerns(event):
-                self._fold_stored(event, about)
+            if of in _concerns(pair[0]):
+                self._fold_stored([pair])
         if found < events:
             missing = f"the log from {first} to {upto} lacks {events - found} events"
             raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
@@ -109,7 +114,7 @@ class State:
         self.changed.add(of)
         self.rebuilt.add(of)
 
-    def follow(self, store: Store, upto: int, own: Mapping[int, tuple[Event, Record | None]]) -> bool:
+    def follow(self, store: Store, upto: int, own: Mapping[int, Folded]) -> bool:
         """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.
 
         False if earlier events were erased or pruned meanwhile. Then the state must be loaded again: records in memory
@@ -117,66 +122,103 @@ class State:
         """
         at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
-        for event, about in store.after(self.seq, upto=upto, without=without, known_from=known_from):
-            self._fold_own(at_hand, event.seq)
-            if event.kind in REWRITING_KINDS and not _is_pruned_before(event, self.followed):
+        others = map(_stored, store.after(self.seq, upto=upto, without=without, known_from=known_from))
+        for run in _runs(_merged(at_hand, others)):
+            if run[0][0].kind in REWRITING_KINDS and not _is_pruned_before(run[0][0], self.followed):
                 return False
-            if event.ref is not None and event.ref >= known_from and self.record(event.ref) is None:
-                about = store.events([event.ref]).get(event.ref)  # it has just made room for a later one
-            self._fold_stored(event, about)
-        self._fold_own(at_hand, upto)
+            self._fold_stored(self._with_decisions(run, store, known_from))
         self.followed = self.seq
         return True
 
-    def _fold_own(self, at_hand: deque[tuple[Event, Record | None]], upto: int) -> None:
-        """Fold events of our own up to a number, each with the decision that it is, or is about.
+    def _with_decisions(self, run: Run, store: Store, known_from: int) -> Run:
+        """A run whose events have their decisions, also those that have just made room for later ones."""
+        refs = [event.ref for event, record in run if event.ref is not None and record is None]
+        gone = [ref for ref in refs if ref >= known_from and ref not in self._records]
+        if not gone:
+            return run
+        found = store.events(gone)
+        return [(event, record or _record_of(found.get(event.ref or 0))) for event, record in run]
 
-        A decision that is in memory is the one that counts.
-        """
-        while at_hand and at_hand[0][0].seq <= upto:
-            event, record = at_hand.popleft()
-            self.fold(event, record if event.ref is None else self.record(event.ref) or record)
-
-    def _fold_stored(self, event: Event, about: Event | None) -> None:
-        """Fold an event as the journal gives it, with the decision that it is about."""
+    def _fold_stored(self, run: Run) -> None:
+        """Fold events as the journal gives them: they may be damaged, or of a later version."""
+        event, _ = run[0]
         if event.kind not in KINDS:
             what = f"event {event.seq} of bandit {event.bandit} is of the kind {shorten(event.kind)}"
             raise StoreError(f"the journal is of a later version: {what}, which this one does not know")
         try:
-            known = None if event.ref is None else self.record(event.ref)
-            if known is None and about is not None and about.body:
-                known = Record(about)
-            self.fold(event, known)
+            self._fold_run(run)
         except InputError:  # such as a plug-in that is not installed
             raise
         except Exception as error:  # whatever damage leads to
+            if len(run) > 1 and self.seq < event.seq:  # nothing of it is folded: find the one that cannot be read
+                for pair in run:
+                    self._fold_stored([pair])
+                return
             what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
             reason = shorten(error)
             raise DamageError(f"the journal is damaged: {what}, cannot be read: {reason}") from error
 
     def fold(self, event: Event, record: Record | None = None) -> None:
-        """Take in the next event of the log; `record` is the decision that it is, or is about, if that is known.
+        """Take in the next event of the log; `record` is the decision that it is, or is about, if it is at hand."""
+        self._fold_run([(event, record)])
 
-        What changes here comes from the event and the record alone: no clock, no draw, nothing of this process.
+    def fold_all(self, pairs: Iterable[Folded]) -> None:
+        """`fold` one after the other."""
+        for run in _runs(pairs):
+            self._fold_run(run)
+
+    def _fold_run(self, run: Run) -> None:
+        """Fold the next events of the log: a run of decisions or of events about them, or a single other event.
+
+        What changes here comes from the events and the records alone: no clock, no draw, nothing of this process.
         """
-        self.seq, self.at = event.seq, event.at
-        self.events += 1
-        self.changed.add(event.bandit)
+        event, _ = run[-1]
         if event.bandit == SERVICE_ID:
+            self._advance(run)
             self._fold_admin(event)
         elif event.kind == "decide":
-            if event.body:
-                self._remember(Record(event))  # without events about it, which are folded in their turn
-                self.bandits[event.bandit].fold_decision(record or Record(event))
+            self._fold_decisions(self.bandits[event.bandit], run)
         elif event.kind == "closed":
+            self._advance(run)
             self.bandits[event.bandit].closed = decode(event.body)["upto"]
         elif event.kind == "forget":
+            self._advance(run)
             self.bandits[event.bandit].forget_arm(decode(event.body)["arm"], event.seq)
-        elif record is not None and event.ref is not None:
-            if event.ref in self._records:
-                self._records[event.ref].about.append(event)
+        else:
+            self._fold_feedback(self.bandits[event.bandit], run)
+
+    def _advance(self, run: Run) -> None:
+        event, _ = run[-1]
+        self.seq, self.at = event.seq, event.at
+        self.events += len(run)
+        self.changed.add(event.bandit)
+
+    def _fold_decisions(self, bandit: Bandit, run: Run) -> None:
+        """Fold decisions, all of which are read before anything changes; of those that were erased nothing is left."""
+        whole = [pair for pair in run if pair[0].body]
+        kept = [Record(event) for event, _ in whole]  # without events about them, which are folded in their turn
+        made = [record or own for (_, record), own in zip(whole, kept, strict=True)]
+        decisions = [(record, record.head) for record in made]
+        self._advance(run)
+        self._remember(kept)
+        bandit.fold_decisions(decisions)
+
+    def _fold_feedback(self, bandit: Bandit, run: Run) -> None:
+        """Fold events about decisions, all of which are read before anything changes; some may be gone."""
+        found = [(event, record or self._unread(event.ref or 0)) for event, record in run]
+        feedback = [(event, record, record.decided) for event, record in found if record is not None]
+        self._advance(run)
+        for event, record, _ in feedback:
+            known = self._records.get(record.event.seq)
+            if known is not None:
+                known.about.append(event)
                 self._record_bytes += RECORD_BYTES
-            self.bandits[event.bandit].fold_feedback(event, record)
+            bandit.fold_feedback(event, record)
+
+    def _unread(self, seq: int) -> Record | None:
+        """A decision in memory, to be read once: what is kept of it stays as small as it is."""
+        known = self._records.get(seq)
+        return None if known is None else Record(known.event)
 
     def record(self, seq: int) -> Record | None:
         """A decision, if it is in memory."""
@@ -189,9 +231,10 @@ class State:
             raise Problem(404, "unknown-bandit", f"there is no bandit {shorten(name)}")
         return bandit
 
-    def _remember(self, record: Record) -> None:
-        self._records[record.event.seq] = record
-        self._record_bytes += record.bytes
+    def _remember(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._records[record.event.seq] = record
+            self._record_bytes += record.bytes
         while self._record_bytes > MAX_RECORD_BYTES:
             _, oldest = self._records.popitem(last=False)
             self._record_bytes -= oldest.bytes
@@ -286,6 +329,47 @@ class Draft:
         """The snapshots, once all is copied. May be called by any thread."""
         service = Snapshot(SERVICE_ID, self.seq, self._at, pack(self._head, {}))
         return [service, *(Snapshot(id_, self.seq, self._at, draft.encode()) for id_, draft in self._bandits.items())]
+
+
+def _runs(pairs: Iterable[Folded]) -> Iterator[Run]:
+    """Events in runs, which are folded together: what is due for each of them anew is a part of the cost of one."""
+    run: list[Folded] = []
+    for pair in pairs:
+        if run and not _goes_on(run[0][0], pair[0]):
+            yield run
+            run = []
+        run.append(pair)
+        if len(run) >= MAX_RUN:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _goes_on(first: Event, event: Event) -> bool:
+    if event.bandit != first.bandit or event.bandit == SERVICE_ID:
+        return False
+    return event.kind == first.kind == "decide" or (event.kind in FEEDBACK_KINDS and first.kind in FEEDBACK_KINDS)
+
+
+def _merged(at_hand: deque[Folded], others: Iterable[Folded]) -> Iterator[Folded]:
+    """Events of our own and of others, in their order."""
+    for pair in others:
+        while at_hand and at_hand[0][0].seq < pair[0].seq:
+            yield at_hand.popleft()
+        yield pair
+    yield from at_hand
+
+
+def _stored(found: tuple[Event, Event | None]) -> Folded:
+    """What the journal gives, as it is folded."""
+    event, about = found
+    return event, _record_of(about)
+
+
+def _record_of(decision: Event | None) -> Record | None:
+    """A decision that was read from the journal, unless it is gone or was erased."""
+    return Record(decision) if decision is not None and decision.body else None
 
 
 def events_upto(snapshot: Snapshot) -> int:

@@ -1,10 +1,10 @@
 """What a process has written to a shared journal and cannot fold yet, because its place is not settled."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from syndicated.service.core.bandit import Turn
 from syndicated.service.core.records import Record
-from syndicated.service.core.state import State
+from syndicated.service.core.state import Folded, State
 from syndicated.store import Event
 
 
@@ -13,14 +13,13 @@ class Unsettled:
 
     def __init__(self, salt: int) -> None:
         self.salt = salt
-        self.events: dict[int, tuple[Event, Record | None]] = {}  # by number, with the decision of each
+        self.events: dict[int, Folded] = {}  # by number, with the decision of each
         self.turns: dict[int, Turn] = {}  # by bandit
 
-    def add(self, state: State, events: Iterable[tuple[Event, Record | None]]) -> None:
-        """Keep events that were just committed."""
-        for event, record in events:
-            self.events[event.seq] = event, record
-            self._count(state, event, record)
+    def add(self, pairs: Iterable[Folded], turns: Mapping[int, Turn]) -> None:
+        """Keep what a batch has committed, and where its bandits' next decisions stand."""
+        self.events.update((pair[0].seq, pair) for pair in pairs)
+        self.turns = dict(turns)
 
     def drop(self, state: State) -> None:
         """Forget what the state now has."""

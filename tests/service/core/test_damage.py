@@ -200,6 +200,24 @@ def test_expectation_30_what_cannot_be_folded_ends_in_one_line(file: Path, capsy
     assert any("no service can start from it" in fault for fault in _faults(file))
 
 
+def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is_named(tmp_path: Path) -> None:
+    async def fill() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create("a")
+        for _ in range(5):
+            await core.decide("a")
+        core.service.group_commit.save_at_once = _save_nothing  # type: ignore[method-assign]
+        await core.service.stop()
+
+    run(fill())
+    _change(tmp_path / "journal.db", lambda db: db.execute("UPDATE log SET body = X'FF00' WHERE seq = 4"))
+    with closing(SQLite(tmp_path / "journal.db", read_only=True)) as store:
+        state = State.load(store, upto=1)
+        with pytest.raises(DamageError, match="event 4 of bandit 1, kind 'decide', cannot be read"):
+            state.follow(store, 6, {})
+    assert (state.seq, state.bandit("a").history.count) == (3, 2)  # those before it, and none of them twice
+
+
 def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> None:
     with closing(SQLite(file)) as store:
         last = store.last()

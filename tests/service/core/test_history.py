@@ -1,11 +1,15 @@
 """The counts of an epoch: what is recent, and what stays of epochs that have ended."""
 
+import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from syndicated._decided_by import COUNTED, By
 from syndicated.service.core import history as module
 from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import Bandit
@@ -22,7 +26,7 @@ def decided(arm: str) -> Decided:
 
 def play(history: History, arms: str, rewards: list[float]) -> None:
     for k, (arm, reward) in enumerate(zip(arms, rewards, strict=True)):
-        history.add_decision(float(history.count + k), decided(arm), lambda: [np.ones(1)])
+        history.add_decisions([(float(history.count + k), decided(arm))], lambda: [np.ones(1)])
         history.add_reward("agent", arm, reward)
 
 
@@ -52,6 +56,33 @@ def test_the_trend_of_an_arm_is_what_it_earned_recently_minus_before(monkeypatch
     assert most_played(history) == sorted("ab", key=lambda arm: -arms.count(arm))
 
 
+@pytest.mark.parametrize("tallies", [5, 100])
+def test_decisions_that_are_counted_together_are_counted_as_one_by_one(
+    tallies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_ROWS", 16)
+    monkeypatch.setattr(module, "RECENT_ROWS", 4)
+    monkeypatch.setattr(module, "MAX_ARM_TALLIES", tallies)
+    rng = np.random.default_rng(0)
+    arms = [f"a{rng.integers(n // 10 + 1)}" for n in range(600)]  # there are always new ones
+    by: list[By] = rng.choice(COUNTED, 600).tolist()
+    likely = rng.choice([True, False], (600, 2)).tolist()
+    made = [
+        (float(n // 3), replace(decided(arm), by=who, explored=explored, agrees=agrees))
+        for n, (arm, who, (explored, agrees)) in enumerate(zip(arms, by, likely, strict=True))
+    ]
+    alone, together = History([1]), History([1])
+    for begin, end in pairwise([0, *sorted(rng.choice(600, 30, replace=False).tolist()), 600]):
+        for each in made[begin:end]:
+            alone.add_decisions([each], lambda: [np.array([alone.learned])])
+        together.add_decisions(made[begin:end], lambda: [np.array([together.learned])])
+        for history in (alone, together):
+            history.add_reward(by[begin], arms[begin], 0.1 * begin)
+    assert json.dumps(together.head()) == json.dumps(alone.head())  # with the order of arms
+    assert together.rows().tolist() == alone.rows().tolist()
+    assert together.count == 600
+
+
 def test_a_state_of_before_recent_decisions_were_counted_opens() -> None:
     history, later = History([1]), History([1])
     play(history, "aab", [1.0, 0.0, 1.0])
@@ -79,7 +110,7 @@ def test_ended_epochs_and_loaded_models_are_kept_and_bounded() -> None:
     assert bandit.past == []  # an epoch without decisions says nothing
     for seed in range(2, MAX_PAST_EPOCHS + 4):
         for _ in range(MAX_PAST_ROWS + 9):
-            bandit.history.add_decision(float(seed), decided("a"), bandit.agent.player.tuner.probabilities)
+            bandit.history.add_decisions([(float(seed), decided("a"))], bandit.agent.player.tuner.probabilities)
         bandit.history.add_reward("agent", "a", 0.5)
         bandit.configure(bandit_of(seed=seed).spec, event(seed + 1))
     assert [past.epoch for past in bandit.past] == list(range(2, MAX_PAST_EPOCHS + 4))[-MAX_PAST_EPOCHS:]

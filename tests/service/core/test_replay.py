@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterator
-from itertools import islice
+from contextlib import suppress
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from support.core_service import Clock, Harness, contents, run
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import encode
+from syndicated.service.core.records import Record, encode
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import SERVICE_ID, State
 from syndicated.store import Event, SQLite, StoreError
@@ -119,6 +120,57 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
     run(test())
 
 
+async def _fill(harness: Harness, rng: np.random.Generator) -> None:
+    """A journal with a little of everything that is folded."""
+    for i, spec in enumerate(SPECS):
+        await harness.create(f"b{i}", **spec)
+    replies: list[tuple[str, str]] = []
+    for _ in range(60):
+        name = f"b{rng.integers(len(SPECS))}"
+        asked = [replace(_request(name, rng), played="1") for _ in range(int(rng.integers(1, 9)))]
+        made = await asyncio.gather(*[harness.service.decisions.decide(name, each) for each in asked])
+        replies += [(name, reply.decision_id) for reply in made]
+        for n in rng.permutation(len(replies))[: int(rng.integers(9))].tolist():
+            with suppress(Problem):  # a late activation, or another reward
+                await harness.reward(replies[n][1], float(rng.integers(2)), replies[n][0])
+                await harness.service.decisions.activate(*replies[n])
+        if rng.random() < 0.1:
+            await harness.pass_time(float(rng.integers(20)))
+            await harness.service.admin.update("", f"b{rng.integers(len(SPECS))}", {"seed": int(rng.integers(3))})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_events_that_are_folded_together_are_folded_as_one_by_one(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several bandits and epochs, more rows and arms than the history keeps, and memory for a few decisions."""
+    monkeypatch.setattr("syndicated.service.core.history.MAX_ROWS", 10)
+    monkeypatch.setattr("syndicated.service.core.history.MAX_ARM_TALLIES", 3)
+    rng = np.random.default_rng(seed)
+
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await _fill(harness, rng)
+        store = SQLite(harness.file, read_only=True)
+        pairs = [(event, about and Record(about)) for event, about in store.after(0)]
+        alone, together, followed = State(), State(), State()
+        for event, record in pairs:
+            alone.fold(event, record)
+        for begin, end in pairwise([0, *sorted(rng.choice(len(pairs), 20, replace=False).tolist()), len(pairs)]):
+            together.fold_all(pairs[begin:end])
+        for upto in (len(pairs) // 3, len(pairs)):
+            own = {event.seq: (event, record) for event, record in pairs if rng.random() < 0.5}
+            assert followed.follow(store, upto, own)
+        assert contents(together) == contents(alone) == contents(followed) == harness.replayed()
+        assert (together.seq, together.at, together.events) == (alone.seq, alone.at, alone.events)
+        kinds = {event.kind for event, _ in pairs}
+        assert kinds >= {"decide", "reward", "late", "activate", "close", "configure"}
+        store.close()
+        await harness.service.stop()
+
+    run(test())
+
+
 @pytest.mark.parametrize("kept", [10_000, 10**9], ids=["few records", "all records"])
 def test_a_state_that_follows_is_the_replayed_one_whatever_it_has_in_memory(
     tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +190,8 @@ def test_a_state_that_follows_is_the_replayed_one_whatever_it_has_in_memory(
         assert state.follow(store, store.last(), {})
         assert contents(state) == harness.replayed()
         assert state.bandit("b").history.learned == 40
+        read = [record for record in state._records.values() if record._decided is not None]
+        assert len(read) <= 2  # of each run of decisions the last, whose choice is the bandit's
         store.close()
         await harness.service.stop()
 
