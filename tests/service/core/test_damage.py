@@ -1,5 +1,6 @@
 """Damage to a journal: it is found and named, an older snapshot and the log take its place, the rest is saved."""
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from syndicated.cli import main
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
 from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequest, Spec
+from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.store import DamageError, Event, SQLite, open_store
@@ -211,6 +213,21 @@ def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> No
     repaired = repair(str(file), file.with_name("saved.db"))
     assert repaired.faults == [f"event {last + 3} is damaged"]
     assert repaired.events == last + 4
+
+
+def test_expectation_30_a_request_that_is_refused_leaves_no_gap(tmp_path: Path) -> None:
+    """Among others of its batch, and at the last moment: a context with a number that the log cannot have."""
+
+    async def test() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create(features={"kind": "open"}, log="all")
+        asked = [core.decide(arms=["a", "b"], context={"n": n}) for n in (10**30, 1, 10**30, 2)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [isinstance(answer, Problem) for answer in answers] == [True, False, True, False]
+        await core.service.stop()
+
+    run(test())
+    assert _faults(tmp_path / "journal.db") == []
 
 
 def test_bodies_of_zeros_are_compressed_and_others_are_not() -> None:
