@@ -17,6 +17,8 @@ from syndicated.store._base import DamageError, Event
 PLAIN, COMPRESSED = b"\xc1\x00", b"\xc1\x01"
 HEAD = 6  # bytes before the body
 MIN_COMPRESSED = 512  # bytes
+ZEROS = 0.25  # the share of zeros from which on a body is compressed
+LARGE, LARGE_ZEROS = 2**20, 0.75  # of more bytes, which takes 20 ms a MiB where few are zeros; others wait for it
 MAX_BODY = 2**30  # bytes of a body that was compressed
 LEVEL = 1
 
@@ -26,7 +28,7 @@ _pack_numbers = struct.Struct("<qqdqd").pack
 def seal(event: Event) -> tuple[Any, ...]:
     """The row of an event."""
     body, mark = event.body, PLAIN
-    if len(body) >= MIN_COMPRESSED and 4 * body.count(0) > len(body):
+    if len(body) >= MIN_COMPRESSED and body.count(0) > (LARGE_ZEROS if len(body) > LARGE else ZEROS) * len(body):
         body, mark = zlib.compress(body, LEVEL), COMPRESSED
     return *event[:-1], mark + _checksum(event, body) + body
 

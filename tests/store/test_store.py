@@ -37,6 +37,7 @@ from syndicated.store import (
     check_group,
     copy,
     form_group,
+    in_chunks,
     open_store,
 )
 from syndicated.store._postgres import Postgres
@@ -156,6 +157,33 @@ def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pyte
     assert store.last() == 33
     assert [event.seq for event in _all(store)] == list(range(1, 34))
     assert [event.seq for event, _ in store.after(30)] == [31, 32, 33]
+
+
+def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory at once is bounded in bytes, whatever events are: by 1000 here, of 400 each."""
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(_sql, "CHUNK_EVENTS", 20)
+    read, read_rows = list[int](), _sql.SQL._rows
+
+    def note(self: _sql.SQL, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        rows = read_rows(self, query, *values)
+        read.append(sum(len(row[8]) for row in rows if len(row) > 8))
+        return rows
+
+    _add(store, _decisions(40, body=bytes(range(1, 101)) * 4))
+    monkeypatch.setattr(_sql.SQL, "_rows", note)
+    assert [event.seq for event, _ in store.after(0)] == list(range(1, 41))
+    assert max(read[1:]) < 1000 < read[0]  # the first look tells how large they are
+    pages = [[event.seq for event in store.recent(1, ["decide"], 30, before)] for before in (None, 39, 2)]
+    assert pages == [[40, 39], [38, 37], [1]]
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 1)
+    assert [event.seq for event in store.recent(1, ["decide"], 30)] == [40]
+
+
+def test_chunks_are_of_so_many_events_or_fewer_if_they_are_large() -> None:
+    events = [Event(k, 1, "decide", 0.0, body=bytes(size)) for k, size in enumerate((1, 1, 1, 9, 1))]
+    chunks = [[event.seq for event in chunk] for chunk in in_chunks(events, 2, 9)]
+    assert chunks == [[0, 1], [2, 3], [4]]
 
 
 def test_decisions_that_the_reader_has_are_not_read_again(store: Store) -> None:

@@ -237,3 +237,12 @@ def test_bodies_of_zeros_are_compressed_and_others_are_not() -> None:
         assert unseal(sealed, "") == event
         assert (sealed[-1][:2] == COMPRESSED) == (body == bytes(10_000))
         assert len(sealed[-1]) <= (100 if body == bytes(10_000) else len(body) + 6)
+
+
+def test_large_bodies_are_compressed_only_if_that_is_quick() -> None:
+    """If they are mostly zeros: others wait for it."""
+    for share, compressed in ((4, False), (8, True)):
+        body = (bytes(share) + bytes(range(1, 9 - share)) + bytes([9])) * 2**17
+        sealed = seal(Event(1, 2, "decide", 3.0, body=body))
+        assert (sealed[-1][:2] == COMPRESSED) == compressed
+        assert unseal(sealed, "").body == body

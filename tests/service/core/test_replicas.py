@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from psycopg.pq import TransactionStatus
-from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, refused, run
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, latest, refused, run
 
 from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
@@ -112,7 +112,7 @@ def test_a_log_that_is_learned_again_has_what_is_committed_after_a_larger_number
         for _ in range(2):
             await service.decisions.decide("b", DecideRequest(arms=["a"]))
         body = encode({"value": 1.0, "outcome": "learned"})
-        first, second = sorted(event.seq for event in await service.admin.latest("b", 2))
+        first, second = sorted(event.seq for event in await latest(service, "b", 2))
         id_ = service.state.bandit("b").id
 
         def write(self: Relearning, batch: Batch) -> Any:
@@ -170,7 +170,7 @@ def test_a_reward_that_another_process_writes_during_an_erasure_is_learned_and_e
         service.start()
         await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 2})))
         await service.decisions.decide("b", DecideRequest(arms=["a"], subject="ann"))
-        (made,) = await service.admin.latest("b", 1)
+        (made,) = await latest(service, "b", 1)
 
         def write(self: Postgres, subject: str) -> int:
             found, body = last_about(self, subject), encode({"value": 1.0, "outcome": "learned"})
