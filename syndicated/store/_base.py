@@ -123,6 +123,13 @@ class Store(ABC):
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         """Within a batch: add snapshots, and leave the last `keep` of each bandit."""
 
+    def save_beside(self, snapshots: Sequence[Snapshot], keep: int, after: int | None = None) -> bool:
+        """The same beside the batches of a shared journal, on any thread: all of it or nothing, and nobody waits.
+
+        With `after`, only if no other process has saved the first bandit's since that number; whether they were saved.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def last(self) -> int:
         """The last sequence number."""
@@ -172,6 +179,10 @@ class Store(ABC):
     @abstractmethod
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         """The newest snapshot of every bandit; or all of one bandit, the newest first."""
+
+    @abstractmethod
+    def snapshot(self, bandit: int, seq: int) -> bytes | None:
+        """The state in the snapshot of a bandit at this number, if there is one."""
 
     @abstractmethod
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:

@@ -43,7 +43,7 @@ CREATE TABLE snapshots (
     bandit INTEGER NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY (bandit, seq)
 )
 """
-Kind = Literal["batch", "entry", "view"]  # of transactions
+Kind = Literal["batch", "entry", "save", "view"]  # of transactions
 MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the next
 
 
@@ -187,8 +187,14 @@ class SQL(Store):
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         newest = "(bandit, seq) IN (SELECT bandit, max(seq) FROM snapshots GROUP BY bandit) ORDER BY bandit"
         where, values = (newest, []) if bandit is None else ("bandit = ? ORDER BY seq DESC", [bandit])
-        rows = self._rows(f"SELECT bandit, seq, at, state FROM snapshots WHERE {where}", *values)
-        return [Snapshot(*row) for row in rows]
+        rows = self._rows(f"SELECT bandit, seq, at FROM snapshots WHERE {where}", *values)
+        # One by one, since together they may be very large. Another process may have dropped one meanwhile.
+        states = [(id_, seq, at, self.snapshot(id_, seq)) for id_, seq, at in rows]
+        return [Snapshot(id_, seq, at, state) for id_, seq, at, state in states if state is not None]
+
+    def snapshot(self, bandit: int, seq: int) -> bytes | None:
+        rows = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND seq = ?", bandit, seq)
+        return rows[0][0] if rows else None
 
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
         query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"

@@ -159,6 +159,28 @@ def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pyte
     assert [event.seq for event, _ in store.after(30)] == [31, 32, 33]
 
 
+def test_a_snapshot_is_read_whole_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_postgres, "SLICE_BYTES", 4)
+    with store.batch():
+        store.save([Snapshot(1, seq, 0.0, bytes(range(seq))) for seq in (0, 3, 4, 9)], keep=9)
+    assert [store.snapshot(1, seq) for seq in (0, 3, 4, 9)] == [bytes(range(seq)) for seq in (0, 3, 4, 9)]
+    assert [len(snapshot.state) for snapshot in store.snapshots(1)] == [9, 4, 3, 0]
+    assert store.snapshot(1, 5) is store.snapshot(2, 9) is None
+
+
+def test_snapshots_are_saved_beside_a_batch_all_or_nothing(journals: Journals, database: Callable[[], str]) -> None:
+    """Nobody waits for them: a server takes in 200 MB in several seconds, more than a batch has."""
+    store = journals.open(database())
+    with store.batch():
+        store.save_beside([Snapshot(1, 3, 0.0, b"a"), Snapshot(2, 3, 0.0, b"b")], keep=1)
+        assert [snapshot.state for snapshot in store.snapshots()] == [b"a", b"b"]
+    with pytest.raises(StoreError):
+        store.save_beside([Snapshot(1, 4, 0.0, b"c"), Snapshot(2**63, 4, 0.0, b"d")], keep=1)
+    assert store.save_beside([Snapshot(2, 5, 0.0, b"e")], keep=1, after=3)
+    assert not store.save_beside([Snapshot(2, 6, 0.0, b"f")], keep=1, after=4)  # another was first
+    assert [snapshot.seq for bandit in (1, 2) for snapshot in store.snapshots(bandit)] == [3, 5]
+
+
 def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in memory at once is bounded in bytes, whatever events are: by 1000 here, of 400 each."""
     monkeypatch.setattr(_sql, "CHUNK_BYTES", 1000)

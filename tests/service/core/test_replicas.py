@@ -18,7 +18,7 @@ from syndicated.service.core.records import decode, encode
 from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import Event, open_store
+from syndicated.store import Event, StoreError, open_store
 from syndicated.store._postgres import Postgres
 
 
@@ -368,3 +368,40 @@ def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], mo
             await service.stop()
 
     run(test())
+
+
+def test_a_snapshot_that_cannot_be_saved_holds_up_nobody_and_is_tried_again_later(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.group_commit.EVENTS_PER_SNAPSHOT", 3)
+    attempts, save_beside = 0, Postgres.save_beside
+
+    def refuse(self: Postgres, snapshots: Any, keep: int, after: int | None) -> bool:
+        nonlocal attempts
+        attempts += 1
+        raise StoreError("it takes too long")
+
+    async def test(address: str) -> None:
+        clock = Clock()
+        service = Service(open_store(address), clock=clock)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(Postgres, "save_beside", refuse)
+        with refused(503, "unavailable", "it takes too long"):
+            await service.admin.save_model("b")
+        async with asyncio.timeout(HANG_SECONDS):
+            while attempts < 2:
+                await service.decisions.decide("b", ASK)
+        for _ in range(20):
+            await service.decisions.decide("b", ASK)
+            await service.read(lambda batch: None)
+        assert service.group_commit.ready
+        assert attempts == 2  # the next one is in a minute
+        monkeypatch.setattr(Postgres, "save_beside", save_beside)
+        clock.now += 60
+        async with asyncio.timeout(HANG_SECONDS):
+            while not (await service.read(lambda batch: batch.store.snapshots())):
+                await asyncio.sleep(0)
+        await service.stop()
+
+    run(test(database()))
