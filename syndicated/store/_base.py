@@ -150,6 +150,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def count(self, after: int, before: int) -> int:
+        """How many events there are between two numbers, without these."""
+
+    @abstractmethod
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
         """The events from `first` to `upto` that can be read, and the sequence numbers of those that cannot."""
 

@@ -158,6 +158,9 @@ class SQL(Store):
             seq = rows[-1][0]
             limit = _next_limit(limit, sum(len(row[width - 1]) + len(row[-1] or b"") for row in rows))
 
+    def count(self, after: int, before: int) -> int:
+        return int(self._rows("SELECT count(*) FROM log WHERE seq > ? AND seq < ?", after, before)[0][0])
+
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
         try:
             rows = self._rows(f"SELECT {COLUMNS} FROM log WHERE seq BETWEEN ? AND ? ORDER BY seq", first, upto)

@@ -35,7 +35,7 @@ from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
-from syndicated.store import Event, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
+from syndicated.store import DamageError, Event, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -376,9 +376,10 @@ class GroupCommit:
     def _begin(self, transaction: ExitStack, requests: Sequence[Request]) -> Batch:
         """Begin a transaction with numbers for its events, and look up what requests ask for.
 
-        If it is time to look at a shared journal, that comes first: it costs least while this thread is at work.
+        If it is time to look at a shared journal, that comes first: it costs least while this thread is at work. So it
+        does after a failure, which may have been to read what others wrote.
         """
-        if self._follow_in() <= 0:
+        if self.store_error or self._follow_in() <= 0:
             self._catch_up()
         numbers = transaction.enter_context(self.store.entry(len(requests)))
         if not self.store.shared:
@@ -451,17 +452,21 @@ class GroupCommit:
     def _catch_up(self, wanted: int = 0) -> None:
         """Fold what is settled, as it is at one moment; wait a moment for a number that is wanted."""
         end = time.monotonic() + SETTLE_SECONDS
-        while (upto := self.store.settled()) < wanted and time.monotonic() < end:
-            time.sleep(SETTLE_PAUSE)
-        begin = time.monotonic()
-        # What is read with one statement needs no transaction to be of one moment.
-        with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
-            self._fold_upto(upto)
-        self._followed, self._news = time.monotonic(), False
-        self._follow_cost = self._followed - begin
+        try:
+            while (upto := self.store.settled()) < wanted and time.monotonic() < end:
+                time.sleep(SETTLE_PAUSE)
+            begin = time.monotonic()
+            # What is read with one statement needs no transaction to be of one moment.
+            with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
+                self._fold_upto(upto)
+            self._news, self._follow_cost = False, time.monotonic() - begin
+        finally:
+            self._followed = time.monotonic()  # also if it fails: a journal that is away is not asked again at once
 
     def _fold_upto(self, upto: int) -> None:
         """Fold what the journal has up to a number, which is settled."""
+        if self.state.damage:
+            raise DamageError(self.state.damage)
         if upto <= self.state.seq:
             return
         before, begin = self.state.seq, time.perf_counter()

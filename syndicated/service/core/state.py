@@ -48,6 +48,7 @@ class State:
         self.seq = self.snapped = 0
         self.events = 0  # of the log up to `seq`, which may be fewer: numbers may be left unused
         self.followed = 0  # up to there every event was folded: a `follow` that failed may have left some out
+        self.damage = ""  # why an event could not be folded: then nothing may be decided with this, or saved
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
         self.names: dict[str, Bandit] = {}
@@ -119,7 +120,7 @@ class State:
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
         for event, about in store.after(self.seq, upto=upto, without=without, known_from=known_from):
             self._fold_own(at_hand, event.seq)
-            if event.kind in REWRITING_KINDS and not _is_pruned_before(event, self.followed):
+            if event.kind in REWRITING_KINDS and not self._has_pruned(event, store):
                 return False
             if event.ref is not None and event.ref >= known_from and self.record(event.ref) is None:
                 about = store.events([event.ref]).get(event.ref)  # it has just made room for a later one
@@ -127,6 +128,17 @@ class State:
         self._fold_own(at_hand, upto)
         self.followed = self.seq
         return True
+
+    def _has_pruned(self, event: Event, store: Store) -> bool:
+        """Whether an event is of a pruning of what was folded here before, after which memory has nothing wrong.
+
+        What was read after the pruning, and before its event could be, may lack what it dropped: then fewer events were
+        folded up to where its own process was than that one had.
+        """
+        body = decode(event.body)
+        if event.kind != "prune" or body.get("upto", math.inf) > self.followed:
+            return False
+        return "events" not in body or self.events - store.count(body["seq"], event.seq) == body["events"]
 
     def _fold_own(self, at_hand: deque[tuple[Event, Record | None]], upto: int) -> None:
         """Fold events of our own up to a number, each with the decision that it is, or is about.
@@ -151,8 +163,8 @@ class State:
             raise
         except Exception as error:  # whatever damage leads to
             what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
-            reason = shorten(error)
-            raise DamageError(f"the journal is damaged: {what}, cannot be read: {reason}") from error
+            self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
+            raise DamageError(self.damage) from error
 
     def fold(self, event: Event, record: Record | None = None) -> None:
         """Take in the next event of the log; `record` is the decision that it is, or is about, if that is known.
@@ -291,11 +303,6 @@ class Draft:
 def events_upto(snapshot: Snapshot) -> int:
     """How many events the log had at a snapshot; before they were counted every number was used."""
     return int(unpack(snapshot.state)[0].get("events", snapshot.seq))
-
-
-def _is_pruned_before(event: Event, seq: int) -> bool:
-    """Whether an event is of a pruning of what was folded by then, after which memory has nothing wrong."""
-    return event.kind == "prune" and decode(event.body).get("upto", math.inf) <= seq
 
 
 def _concerns(event: Event) -> set[int]:
