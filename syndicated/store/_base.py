@@ -149,6 +149,10 @@ class Store(ABC):
         read again: the caller has them.
         """
 
+    def file_faults(self) -> list[str]:
+        """What the database itself finds wrong with its files, such as an index that lacks events."""
+        return []
+
     @abstractmethod
     def count(self, after: int, before: int) -> int:
         """How many events there are between two numbers, without these."""
@@ -185,8 +189,8 @@ class Store(ABC):
         """The newest snapshot of every bandit; or all of one bandit, the newest first."""
 
     @abstractmethod
-    def snapshot(self, bandit: int, seq: int) -> bytes | None:
-        """The state in the snapshot of a bandit at this number, if there is one."""
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
+        """The snapshot of a bandit at this number, if there is one; without its state if the file cannot be read."""
 
     @abstractmethod
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:

@@ -192,16 +192,17 @@ class Postgres(SQL):
                 other.save(snapshots, keep)
         return True
 
-    def snapshot(self, bandit: int, seq: int) -> bytes | None:
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
         """In slices: a statement has little time, and a large state takes long to arrive."""
-        query = "SELECT substring(state FROM ?::int FOR ?::int) FROM snapshots WHERE bandit = ? AND seq = ?"
-        slices: list[bytes] = []
+        query = "SELECT at, substring(state FROM ?::int FOR ?::int) FROM snapshots WHERE bandit = ? AND seq = ?"
+        at, slices = 0.0, list[bytes]()
         while not slices or len(slices[-1]) == SLICE_BYTES:
             rows = self._rows(query, len(slices) * SLICE_BYTES + 1, SLICE_BYTES, bandit, seq)
             if not rows:
                 return None
-            slices.append(rows[0][0])
-        return b"".join(slices)
+            at = rows[0][0]
+            slices.append(rows[0][1])
+        return Snapshot(bandit, seq, at, b"".join(slices))
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         pairs = list(keys)

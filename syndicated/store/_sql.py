@@ -188,16 +188,16 @@ class SQL(Store):
         return self._events(f"seq {self._in_list} ORDER BY seq DESC", self._list_value(seqs))
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
-        newest = "(bandit, seq) IN (SELECT bandit, max(seq) FROM snapshots GROUP BY bandit) ORDER BY bandit"
-        where, values = (newest, []) if bandit is None else ("bandit = ? ORDER BY seq DESC", [bandit])
-        rows = self._rows(f"SELECT bandit, seq, at FROM snapshots WHERE {where}", *values)
+        newest = "SELECT bandit, max(seq) FROM snapshots GROUP BY bandit ORDER BY bandit"
+        own = "SELECT bandit, seq FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
+        keys = self._rows(newest) if bandit is None else self._rows(own, bandit)
         # One by one, since together they may be very large. Another process may have dropped one meanwhile.
-        states = [(id_, seq, at, self.snapshot(id_, seq)) for id_, seq, at in rows]
-        return [Snapshot(id_, seq, at, state) for id_, seq, at, state in states if state is not None]
+        found = [self.snapshot(id_, seq) for id_, seq in keys]
+        return [snapshot for snapshot in found if snapshot is not None]
 
-    def snapshot(self, bandit: int, seq: int) -> bytes | None:
-        rows = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND seq = ?", bandit, seq)
-        return rows[0][0] if rows else None
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
+        rows = self._rows("SELECT at, state FROM snapshots WHERE bandit = ? AND seq = ?", bandit, seq)
+        return Snapshot(bandit, seq, *rows[0]) if rows else None
 
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
         query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
@@ -226,7 +226,10 @@ class SQL(Store):
 
     @property
     def secret(self) -> bytes:
-        return bytes(self._rows("SELECT value FROM meta WHERE name = 'secret'")[0][0])
+        rows = self._rows("SELECT value FROM meta WHERE name = 'secret'")
+        if not rows:
+            raise DamageError(f"{self.name} is damaged: it has no secret, which its ids are made with")
+        return bytes(rows[0][0])
 
     @property
     def has_gaps(self) -> bool:

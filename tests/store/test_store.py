@@ -162,8 +162,9 @@ def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pyte
 def test_a_snapshot_is_read_whole_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_postgres, "SLICE_BYTES", 4)
     with store.batch():
-        store.save([Snapshot(1, seq, 0.0, bytes(range(seq))) for seq in (0, 3, 4, 9)], keep=9)
-    assert [store.snapshot(1, seq) for seq in (0, 3, 4, 9)] == [bytes(range(seq)) for seq in (0, 3, 4, 9)]
+        store.save([Snapshot(1, seq, 0.5, bytes(range(seq))) for seq in (0, 3, 4, 9)], keep=9)
+    for seq in (0, 3, 4, 9):
+        assert store.snapshot(1, seq) == Snapshot(1, seq, 0.5, bytes(range(seq)))
     assert [len(snapshot.state) for snapshot in store.snapshots(1)] == [9, 4, 3, 0]
     assert store.snapshot(1, 5) is store.snapshot(2, 9) is None
 

@@ -329,10 +329,10 @@ def _scrub(store: Store) -> None:
 
 def _saved_model(batch: Batch, name: str, version: int) -> bytes:
     """The snapshot of this version."""
-    state = batch.store.snapshot(batch.state.bandit(name).id, version)
-    if state is None:
+    saved = batch.store.snapshot(batch.state.bandit(name).id, version)
+    if saved is None:
         raise Problem(404, "unknown-model", f"this bandit has no model {version}")
-    return state
+    return saved.state
 
 
 def _add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:

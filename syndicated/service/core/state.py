@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -60,18 +60,24 @@ class State:
         self._record_bytes = 0
 
     @classmethod
-    def load(cls, store: Store, *, whole: bool = False, upto: int | None = None) -> "State":
-        """The state of a journal: its snapshots and the log after them up to `upto`, or with `whole` all of the log."""
+    def load(
+        cls, store: Store, *, whole: bool = False, upto: int | None = None, lost: Sequence[Snapshot] = ()
+    ) -> "State":
+        """The state of a journal: its snapshots and the log after them up to `upto`, or with `whole` all of the log.
+
+        `lost` are the newest snapshots of some bandits, which the store has no more: what they were of is made anew, of
+        what there is.
+        """
         state = cls()
-        newest = [] if whole else store.snapshots()
-        damaged = [snapshot for snapshot in newest if not state._take(snapshot)]
+        newest = [] if whole else list({snapshot.bandit: snapshot for snapshot in [*store.snapshots(), *lost]}.values())
+        damaged = [snapshot for snapshot in newest if snapshot in lost or not state._take(snapshot)]
         for snapshot in newest:
             if snapshot.bandit == SERVICE_ID:
                 state.seq, state.snapped, state.at = snapshot.seq, snapshot.seq, snapshot.at
         intact = (snapshot for snapshot in newest if snapshot not in damaged and snapshot.seq == state.seq)
         state.events = next(map(events_upto, intact), state.seq)
         for snapshot in damaged:
-            state._rebuild(store, snapshot)
+            state._rebuild(store, snapshot, whole=not lost)
             state.bandits = dict(sorted(state.bandits.items()))
         for event, about in store.after(state.seq, upto=upto):
             state._fold_stored(event, about)
@@ -91,10 +97,11 @@ class State:
             return False
         return True
 
-    def _rebuild(self, store: Store, damaged: Snapshot) -> None:
+    def _rebuild(self, store: Store, damaged: Snapshot, *, whole: bool) -> None:
         """What a damaged snapshot was of, from an older one or none, and the log up to where all snapshots are.
 
-        The log must have as many events as the snapshots count, since a gap may be a number that was never used.
+        The log must be `whole`: have as many events as the snapshots count, since a gap may be a number that was never
+        used.
         """
         upto, at, events, of = self.seq, self.at, self.events, damaged.bandit
         older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
@@ -103,7 +110,7 @@ class State:
             found += 1
             if of in _concerns(event):
                 self._fold_stored(event, about)
-        if found < events:
+        if whole and found < events:
             missing = f"the log from {first} to {upto} lacks {events - found} events"
             raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
         self.seq, self.at, self.events = upto, at, events
