@@ -12,6 +12,7 @@ from syndicated.store._base import (
     StoreError,
     UnknownCommitError,
     copy,
+    in_chunks,
 )
 from syndicated.store._group import check_group, form_group, place_of
 from syndicated.store._sqlite import SQLite
@@ -29,6 +30,7 @@ __all__ = [
     "check_group",
     "copy",
     "form_group",
+    "in_chunks",
     "open_store",
     "place_of",
 ]

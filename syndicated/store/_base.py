@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from hashlib import blake2b
-from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from syndicated.errors import SyndicatedError
 
 SCHEMA_VERSION = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK_EVENTS = 1000  # that are read at once
+CHUNK_BYTES = 2 * 2**20  # of their bodies; an event that is larger is read alone
 MAX_SEQ = 2**63 - 1  # no event has such a number
 
 
@@ -126,6 +126,13 @@ class Store(ABC):
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         """Within a batch: add snapshots, and leave the last `keep` of each bandit."""
 
+    def save_beside(self, snapshots: Sequence[Snapshot], keep: int, after: int | None = None) -> bool:
+        """The same beside the batches of a shared journal, on any thread: all of it or nothing, and nobody waits.
+
+        With `after`, only if no other process has saved the first bandit's since that number; whether they were saved.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def last(self) -> int:
         """The last sequence number."""
@@ -144,6 +151,14 @@ class Store(ABC):
         They are of one bandit or of all, `without` those with these numbers. Decisions from `known_from` on are not
         read again: the caller has them.
         """
+
+    def file_faults(self) -> list[str]:
+        """What the database itself finds wrong with its files, such as an index that lacks events."""
+        return []
+
+    @abstractmethod
+    def count(self, after: int, before: int) -> int:
+        """How many events there are between two numbers, without these."""
 
     @abstractmethod
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
@@ -167,11 +182,18 @@ class Store(ABC):
 
     @abstractmethod
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
-        """The last events of these kinds of a bandit, or the last before a sequence number, the newest first."""
+        """The last events of these kinds of a bandit, or the last before a sequence number, the newest first.
+
+        Fewer, but one at least, if they are large: who wants more goes on before the last of them.
+        """
 
     @abstractmethod
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         """The newest snapshot of every bandit; or all of one bandit, the newest first."""
+
+    @abstractmethod
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
+        """The snapshot of a bandit at this number, if there is one; without its state if the file cannot be read."""
 
     @abstractmethod
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
@@ -270,6 +292,20 @@ def by_key(events: Iterable[Event]) -> dict[tuple[int, str], Event]:
     return {(event.bandit, event.key): event for event in events if event.key is not None}
 
 
+def in_chunks(events: Iterable[Event], size: int, max_bytes: int = CHUNK_BYTES) -> Iterator[list[Event]]:
+    """So many events at a time, or fewer if they are large."""
+    chunk: list[Event] = []
+    count = 0
+    for event in events:
+        chunk.append(event)
+        count += len(event.body)
+        if len(chunk) == size or count >= max_bytes:
+            yield chunk
+            chunk, count = [], 0
+    if chunk:
+        yield chunk
+
+
 def copy(source: Store, target: Store) -> int:
     """Copy a journal, also while it is in use, into an empty one of any kind; how many events it had."""
     count = 0
@@ -278,7 +314,7 @@ def copy(source: Store, target: Store) -> int:
             raise StoreError(f"a copy must go into an empty journal; got one with {last} events")
         target.become_copy(source)
         events = (event for event, _ in source.after(0))
-        while chunk := list(islice(events, CHUNK_EVENTS)):
+        for chunk in in_chunks(events, CHUNK_EVENTS):
             target.append(chunk)
             count += len(chunk)
         for newest in source.snapshots():

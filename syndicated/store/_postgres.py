@@ -3,12 +3,12 @@
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, StoreError, UnknownCommitError, by_bandit, by_key
+from syndicated.store._base import Event, Snapshot, StoreError, UnknownCommitError, by_bandit, by_key
 from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL, Kind
 
@@ -68,7 +68,13 @@ VIEW = """
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 SET LOCAL idle_in_transaction_session_timeout = '60s'  -- nobody waits for one that reads
 """
-BEGIN = {"batch": LOCK, "entry": RESERVE, "view": VIEW}  # what transactions begin with, by their kind
+SAVE_RATE = 4 * 2**20  # bytes of snapshots that the server must take in, in a second; it is about ten times as many
+SAVE = f"""
+SELECT pg_advisory_xact_lock({int.from_bytes(b"snapshot", "big")});  -- one process at a time
+SET LOCAL statement_timeout = {{}}
+"""
+SLICE_BYTES = 16 * 2**20  # of a snapshot that are read at once
+BEGIN = {"batch": LOCK, "entry": RESERVE, "save": SAVE, "view": VIEW}  # what transactions begin with, by their kind
 TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
@@ -187,6 +193,29 @@ class Postgres(SQL):
                 if event.ref in found:
                     found[event.ref].append(event)
         return found
+
+    def save_beside(self, snapshots: Sequence[Snapshot], keep: int, after: int | None = None) -> bool:
+        seconds = ANSWER_SECONDS + sum(len(snapshot.state) for snapshot in snapshots) / SAVE_RATE
+        with closing(Postgres(self._origin)) as other:
+            other._db.seconds = seconds + ANSWER_SECONDS
+            with other._writing("save", int(1000 * seconds)):
+                saved = other.snapshot_sizes(snapshots[0].bandit)[:1]
+                if after is not None and saved and saved[0][0] > after:
+                    return False
+                other.save(snapshots, keep)
+        return True
+
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
+        """In slices: a statement has little time, and a large state takes long to arrive."""
+        query = "SELECT at, substring(state FROM ?::int FOR ?::int) FROM snapshots WHERE bandit = ? AND seq = ?"
+        at, slices = 0.0, list[bytes]()
+        while not slices or len(slices[-1]) == SLICE_BYTES:
+            rows = self._rows(query, len(slices) * SLICE_BYTES + 1, SLICE_BYTES, bandit, seq)
+            if not rows:
+                return None
+            at = rows[0][0]
+            slices.append(rows[0][1])
+        return Snapshot(bandit, seq, at, b"".join(slices))
 
     def keyed(self, keys: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Event]:
         pairs = list(keys)

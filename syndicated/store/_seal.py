@@ -17,8 +17,12 @@ from syndicated.store._base import DamageError, Event
 PLAIN, COMPRESSED = b"\xc1\x00", b"\xc1\x01"
 HEAD = 6  # bytes before the body
 MIN_COMPRESSED = 512  # bytes
+ZEROS = 0.25  # the share of zeros from which on a body is compressed
+LARGE, LARGE_ZEROS = 2**20, 0.75  # of more bytes, which takes 20 ms a MiB where few are zeros; others wait for it
 MAX_BODY = 2**30  # bytes of a body that was compressed
 LEVEL = 1
+
+FIELD_TYPES = (int, int, str, float, int | None, float | None, str | None, str | None, bytes)  # of an event
 
 _pack_numbers = struct.Struct("<qqdqd").pack
 
@@ -26,27 +30,33 @@ _pack_numbers = struct.Struct("<qqdqd").pack
 def seal(event: Event) -> tuple[Any, ...]:
     """The row of an event."""
     body, mark = event.body, PLAIN
-    if len(body) >= MIN_COMPRESSED and 4 * body.count(0) > len(body):
+    if len(body) >= MIN_COMPRESSED and body.count(0) > (LARGE_ZEROS if len(body) > LARGE else ZEROS) * len(body):
         body, mark = zlib.compress(body, LEVEL), COMPRESSED
     return *event[:-1], mark + _checksum(event, body) + body
 
 
 def unseal(row: Sequence[Any], journal: str) -> Event:
     """The event of a row; one that is not what was written is refused."""
-    data = row[-1]
-    if data[:1] != PLAIN[:1]:
-        return Event(*row)
-    mark, checksum, body = data[:2], data[2:HEAD], data[HEAD:]
     try:
-        whole = mark in (PLAIN, COMPRESSED) and _checksum(row, body) == checksum
-        if whole and mark == COMPRESSED:
-            body = zlib.decompressobj().decompress(body, MAX_BODY)
+        data = row[-1]
+        mark, checksum, body = data[:2], data[2:HEAD], data[HEAD:]
+        if mark[:1] != PLAIN[:1]:
+            whole, body = _is_event(row), data
+        else:
+            whole = mark in (PLAIN, COMPRESSED) and _checksum(row, body) == checksum
+            if whole and mark == COMPRESSED:
+                body = zlib.decompressobj().decompress(body, MAX_BODY)
     except (struct.error, TypeError, AttributeError, UnicodeError, zlib.error):
         whole = False
     if not whole:
         what = f"event {row[0]} of bandit {row[1]}"
         raise DamageError(f"{journal} is damaged: {what} is not what was written; see `syndicated repair`")
     return Event._make((*row[:-1], body))
+
+
+def _is_event(row: Sequence[Any]) -> bool:
+    """Whether what has no checksum could be an event: rows of a damaged file may hold anything."""
+    return all(isinstance(value, kind) for value, kind in zip(row, FIELD_TYPES, strict=True))
 
 
 def _checksum(row: Sequence[Any], body: bytes) -> bytes:

@@ -6,9 +6,11 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 from syndicated.store._base import (
+    CHUNK_BYTES,
     CHUNK_EVENTS,
     MAX_SEQ,
     SCHEMA_VERSION,
@@ -25,6 +27,8 @@ from syndicated.store._seal import unseal
 log = logging.getLogger("syndicated")
 
 COLUMNS = ", ".join(Event._fields)
+FIRST_CHUNK_EVENTS = 16  # that are read first where many may come, to see how large they are
+CHUNK_GROWTH = 8  # times as many as before that are read at most
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE log (
@@ -39,7 +43,7 @@ CREATE TABLE snapshots (
     bandit INTEGER NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, state BLOB NOT NULL, PRIMARY KEY (bandit, seq)
 )
 """
-Kind = Literal["batch", "entry", "view"]  # of transactions
+Kind = Literal["batch", "entry", "save", "view"]  # of transactions
 MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the next
 
 
@@ -144,15 +148,20 @@ class SQL(Store):
             of.append((f"NOT (e.seq {self._in_list}) AND", self._list_value(without)))
         own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
         query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref AND d.seq < ?
-            WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT {CHUNK_EVENTS}"""
-        width = len(Event._fields)
-        while rows := self._rows(query, *(value for _, value in of), seq):
+            WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT ?"""
+        few = upto is not None and upto - seq < CHUNK_EVENTS  # these are read with one statement
+        width, limit = len(Event._fields), CHUNK_EVENTS if few else min(FIRST_CHUNK_EVENTS, CHUNK_EVENTS)
+        while rows := self._rows(query, *(value for _, value in of), seq, limit):
             for row in rows:
                 about = None if row[width] is None else self._read(row[width:])
                 yield unseal(row[:width], self.name), about
-            if len(rows) < CHUNK_EVENTS:
+            if len(rows) < limit:
                 break
             seq = rows[-1][0]
+            limit = _next_limit(limit, sum(len(row[width - 1]) + len(row[-1] or b"") for row in rows))
+
+    def count(self, after: int, before: int) -> int:
+        return int(self._rows("SELECT count(*) FROM log WHERE seq > ? AND seq < ?", after, before)[0][0])
 
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
         try:
@@ -174,13 +183,23 @@ class SQL(Store):
 
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
         where = f"bandit = ? AND kind {self._in_list} AND seq < ? ORDER BY seq DESC LIMIT ?"
-        return self._events(where, bandit, self._list_value(kinds), MAX_SEQ if before is None else before, limit)
+        values = (bandit, self._list_value(kinds), MAX_SEQ if before is None else before, limit)
+        if limit == 1:
+            return self._events(where, *values)
+        seqs = _fitting(self._rows(f"SELECT seq, length(body) FROM log WHERE {where}", *values))
+        return self._events(f"seq {self._in_list} ORDER BY seq DESC", self._list_value(seqs))
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
-        newest = "(bandit, seq) IN (SELECT bandit, max(seq) FROM snapshots GROUP BY bandit) ORDER BY bandit"
-        where, values = (newest, []) if bandit is None else ("bandit = ? ORDER BY seq DESC", [bandit])
-        rows = self._rows(f"SELECT bandit, seq, at, state FROM snapshots WHERE {where}", *values)
-        return [Snapshot(*row) for row in rows]
+        newest = "SELECT bandit, max(seq) FROM snapshots GROUP BY bandit ORDER BY bandit"
+        own = "SELECT bandit, seq FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
+        keys = self._rows(newest) if bandit is None else self._rows(own, bandit)
+        # One by one, since together they may be very large. Another process may have dropped one meanwhile.
+        found = [self.snapshot(id_, seq) for id_, seq in keys]
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
+        rows = self._rows("SELECT at, state FROM snapshots WHERE bandit = ? AND seq = ?", bandit, seq)
+        return Snapshot(bandit, seq, *rows[0]) if rows else None
 
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
         query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
@@ -209,7 +228,10 @@ class SQL(Store):
 
     @property
     def secret(self) -> bytes:
-        return bytes(self._rows("SELECT value FROM meta WHERE name = 'secret'")[0][0])
+        rows = self._rows("SELECT value FROM meta WHERE name = 'secret'")
+        if not rows:
+            raise DamageError(f"{self.name} is damaged: it has no secret, which its ids are made with")
+        return bytes(rows[0][0])
 
     @property
     def has_gaps(self) -> bool:
@@ -296,3 +318,14 @@ class SQL(Store):
             return int(self._rows("SELECT value FROM meta WHERE name = 'schema'")[0][0])
         except (IndexError, TypeError, ValueError):
             return 0
+
+
+def _next_limit(limit: int, size: int) -> int:
+    """How many events to read after so many of this size together."""
+    return max(1, min(CHUNK_GROWTH * limit, CHUNK_EVENTS, limit * CHUNK_BYTES // max(1, size)))
+
+
+def _fitting(sizes: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The numbers of the first events, one at least, that fit into a chunk."""
+    totals = accumulate(size for _, size in sizes)
+    return [seq for k, ((seq, _), total) in enumerate(zip(sizes, totals, strict=True)) if not k or total <= CHUNK_BYTES]

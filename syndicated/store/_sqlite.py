@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from syndicated.errors import InputError
-from syndicated.store._base import Event, StoreError, by_bandit, by_key
+from syndicated.store._base import Event, Snapshot, StoreError, by_bandit, by_key
 from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL, Kind
 
+log = logging.getLogger("syndicated")
+
 ROW_PLACES = f"({', '.join('?' * len(Event._fields))})"
 MAX_STATEMENT_ROWS = 512  # few, so that a statement is short: the event loop's thread gets its turn after each
+MAX_FAULTS = 10  # of the file that are told
 
 
 class SQLite(SQL):
@@ -77,6 +81,20 @@ class SQLite(SQL):
         where = "bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?"
         return by_bandit(event for bandit, seq in after.items() for event in self._events(where, bandit, seq, limit))
 
+    def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
+        try:
+            return super().snapshot(bandit, seq)
+        except StoreError as error:  # a page of the file: an older snapshot and the log take its place
+            log.error("the snapshot of bandit %d at %d: %s", bandit, seq, error)
+            return Snapshot(bandit, seq, 0.0, b"")
+
+    def file_faults(self) -> list[str]:
+        try:
+            found = [str(line) for (line,) in self._rows(f"PRAGMA integrity_check({MAX_FAULTS})")]
+        except StoreError as error:
+            return [str(error)]
+        return [" ".join(f"the file is damaged: {fault}".split()) for fault in found if fault != "ok"]
+
     def scrub(self) -> None:
         """Empty the write-ahead log, which has pages of before the erasure."""
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -99,7 +117,7 @@ class SQLite(SQL):
             self._db.execute("BEGIN" if kind == "view" else "BEGIN IMMEDIATE")
             try:
                 yield
-                self._db.execute("COMMIT")
+                self._db.execute("ROLLBACK" if kind == "view" else "COMMIT")  # of what a damaged file gave, too
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")

@@ -1,14 +1,15 @@
 """Backups: a journal as one file, and back."""
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from syndicated.errors import InputError
 from syndicated.store import SQLite, copy, open_store
 
-__all__ = ["backup", "restore"]
+__all__ = ["backup", "new_journal", "restore"]
 
 
 def backup(address: str, file: Path) -> int:
@@ -21,16 +22,21 @@ def backup(address: str, file: Path) -> int:
     journal = address.removeprefix("sqlite:")
     if (journal != address or ":" not in address) and not Path(journal).exists():
         raise InputError(f"a backup must be of a journal; there is no file {journal}")
-    with closing(open_store(address, read_only=True)) as source:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".backup-", dir=file.parent) as folder:
-            part = Path(folder, file.name)
-            part.touch(mode=0o600)
-            with closing(SQLite(part)) as target:
-                count = copy(source, target)
-            _leave_wal_mode(part)
-            part.rename(file)
-    return count
+    with closing(open_store(address, read_only=True)) as source, new_journal(file) as target:
+        return copy(source, target)
+
+
+@contextmanager
+def new_journal(file: Path) -> Iterator[SQLite]:
+    """A journal that becomes this file at the end, if nothing fails. Only its owner may read it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".journal-", dir=file.parent) as folder:
+        part = Path(folder, file.name)
+        part.touch(mode=0o600)
+        with closing(SQLite(part)) as journal:
+            yield journal
+        _leave_wal_mode(part)
+        part.rename(file)
 
 
 def restore(file: Path, address: str) -> int:

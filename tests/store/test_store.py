@@ -37,6 +37,7 @@ from syndicated.store import (
     check_group,
     copy,
     form_group,
+    in_chunks,
     open_store,
 )
 from syndicated.store._postgres import Postgres
@@ -156,6 +157,56 @@ def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pyte
     assert store.last() == 33
     assert [event.seq for event in _all(store)] == list(range(1, 34))
     assert [event.seq for event, _ in store.after(30)] == [31, 32, 33]
+
+
+def test_a_snapshot_is_read_whole_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_postgres, "SLICE_BYTES", 4)
+    with store.batch():
+        store.save([Snapshot(1, seq, 0.5, bytes(range(seq))) for seq in (0, 3, 4, 9)], keep=9)
+    for seq in (0, 3, 4, 9):
+        assert store.snapshot(1, seq) == Snapshot(1, seq, 0.5, bytes(range(seq)))
+    assert [len(snapshot.state) for snapshot in store.snapshots(1)] == [9, 4, 3, 0]
+    assert store.snapshot(1, 5) is store.snapshot(2, 9) is None
+
+
+def test_snapshots_are_saved_beside_a_batch_all_or_nothing(journals: Journals, database: Callable[[], str]) -> None:
+    """Nobody waits for them: a server takes in 200 MB in several seconds, more than a batch has."""
+    store = journals.open(database())
+    with store.batch():
+        store.save_beside([Snapshot(1, 3, 0.0, b"a"), Snapshot(2, 3, 0.0, b"b")], keep=1)
+        assert [snapshot.state for snapshot in store.snapshots()] == [b"a", b"b"]
+    with pytest.raises(StoreError):
+        store.save_beside([Snapshot(1, 4, 0.0, b"c"), Snapshot(2**63, 4, 0.0, b"d")], keep=1)
+    assert store.save_beside([Snapshot(2, 5, 0.0, b"e")], keep=1, after=3)
+    assert not store.save_beside([Snapshot(2, 6, 0.0, b"f")], keep=1, after=4)  # another was first
+    assert [snapshot.seq for bandit in (1, 2) for snapshot in store.snapshots(bandit)] == [3, 5]
+
+
+def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory at once is bounded in bytes, whatever events are: by 1000 here, of 400 each."""
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(_sql, "CHUNK_EVENTS", 20)
+    read, read_rows = list[int](), _sql.SQL._rows
+
+    def note(self: _sql.SQL, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        rows = read_rows(self, query, *values)
+        read.append(sum(len(row[8]) for row in rows if len(row) > 8))
+        return rows
+
+    _add(store, _decisions(40, body=bytes(range(1, 101)) * 4))
+    monkeypatch.setattr(_sql.SQL, "_rows", note)
+    assert [event.seq for event, _ in store.after(0)] == list(range(1, 41))
+    assert max(read[1:]) < 1000 < read[0]  # the first look tells how large they are
+    pages = [[event.seq for event in store.recent(1, ["decide"], 30, before)] for before in (None, 39, 2)]
+    assert pages == [[40, 39], [38, 37], [1]]
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 1)
+    assert [event.seq for event in store.recent(1, ["decide"], 30)] == [40]
+
+
+def test_chunks_are_of_so_many_events_or_fewer_if_they_are_large() -> None:
+    events = [Event(k, 1, "decide", 0.0, body=bytes(size)) for k, size in enumerate((1, 1, 1, 9, 1))]
+    chunks = [[event.seq for event in chunk] for chunk in in_chunks(events, 2, 9)]
+    assert chunks == [[0, 1], [2, 3], [4]]
 
 
 def test_decisions_that_the_reader_has_are_not_read_again(store: Store) -> None:

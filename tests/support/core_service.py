@@ -126,3 +126,8 @@ async def exported(service: Service, name: str, after: int = 0, limit: int = 100
     """The events that an export of a bandit's log has."""
     export = await service.admin.export(name, after, limit)
     return [event async for piece in export.pieces(lambda events, _: events, 7) for event in piece]
+
+
+async def latest(service: Service, name: str, limit: int) -> list[Event]:
+    """The latest decisions of a bandit."""
+    return [event async for page in service.admin.latest(name, limit) for event in page]

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -264,12 +264,21 @@ class Admin:
         async with self._group_commit.saving:
             return await self._group_commit.go_on(partial(run, saved=None)) or 0
 
-    def audit(self, limit: int) -> "asyncio.Future[list[Event]]":
-        return self._submit(lambda batch: batch.store.recent(SERVICE_ID, AUDIT_KINDS, limit))
+    async def audit(self, limit: int) -> list[Event]:
+        """The latest events of the audit log, the newest first."""
+        return [event async for page in self._recent(SERVICE_ID, AUDIT_KINDS, limit) for event in page]
 
-    def latest(self, name: str, limit: int) -> "asyncio.Future[list[Event]]":
-        """The latest decisions."""
-        return self._submit(lambda batch: batch.store.recent(batch.state.bandit(name).id, ["decide"], limit))
+    async def latest(self, name: str, limit: int) -> AsyncIterator[list[Event]]:
+        """The latest decisions, the newest first, some at a time: large ones are never in memory together."""
+        id_ = await self._submit(lambda batch: batch.state.bandit(name).id)
+        async for page in self._recent(id_, ["decide"], limit):
+            yield page
+
+    async def _recent(self, id_: int, kinds: Sequence[str], limit: int) -> AsyncIterator[list[Event]]:
+        before: int | None = None
+        while limit and (page := await self._submit(partial(_page, id_=id_, kinds=kinds, limit=limit, before=before))):
+            yield page
+            limit, before = limit - len(page), page[-1].seq
 
     async def export(self, name: str, after: int = 0, limit: int = sys.maxsize) -> Export:
         """The events of a bandit after a sequence number, in order."""
@@ -300,6 +309,10 @@ class Admin:
         return log_import.counts
 
 
+def _page(batch: Batch, id_: int, kinds: Sequence[str], limit: int, before: int | None) -> list[Event]:
+    return batch.store.recent(id_, kinds, limit, before)
+
+
 def _empty(lines: list[LogLine]) -> None:
     """Free lines one by one, so that other threads have their turn: thousands at once would hold up everybody."""
     while lines:
@@ -316,10 +329,11 @@ def _scrub(store: Store) -> None:
 
 def _saved_model(batch: Batch, name: str, version: int) -> bytes:
     """The snapshot of this version."""
-    for snapshot in batch.store.snapshots(batch.state.bandit(name).id):
-        if snapshot.seq == version:
-            return snapshot.state
-    raise Problem(404, "unknown-model", f"this bandit has no model {version}")
+    bandit = batch.state.bandit(name)
+    saved = batch.store.snapshot(bandit.id, version) if version <= batch.state.seq else None  # a store takes 64 bits
+    if saved is None:
+        raise Problem(404, "unknown-model", f"this bandit has no model {version}")
+    return saved.state
 
 
 def _add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:

@@ -115,7 +115,8 @@ class Batch:
         subject: str | None = None,
     ) -> Event:
         """Append an event, which later requests of the batch see."""
-        event = Event(self.next_number(), bandit, kind, self.now, ref, learn, key, subject, encode(body))
+        data = encode(body)  # before it has a number: one that is refused must leave no gap
+        event = Event(self.next_number(), bandit, kind, self.now, ref, learn, key, subject, data)
         self.append(event)
         return event
 

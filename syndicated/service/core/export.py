@@ -13,7 +13,9 @@ from typing import TypeVar
 
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.group_commit import GroupCommit
-from syndicated.store import Event, Store
+from syndicated.store import Event, Store, in_chunks
+
+PIECE_BYTES = 2**20  # of the log in a piece; lines of JSON are several times as long
 
 T = TypeVar("T")
 
@@ -26,14 +28,14 @@ class Export:
         self._after, self._upto, self._limit = after, upto, limit
 
     async def pieces(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncIterator[T]:
-        """What is made of so many events at a time, on the export's thread."""
+        """What is made of so many events at a time, or fewer if they are large, on the export's thread."""
         thread, run = ThreadPoolExecutor(1, thread_name_prefix="export"), asyncio.get_running_loop().run_in_executor
         reader = await run(thread, self._group_commit.store.reader)
-        events = self._events(reader)
+        chunks = in_chunks(self._events(reader), size, PIECE_BYTES)
 
         def make() -> tuple[float, T] | None:
-            begin, found = time.perf_counter(), list(islice(events, size))
-            if not found:
+            begin, found = time.perf_counter(), next(chunks, None)
+            if found is None:
                 return None
             made = convert(found, self._bandit)
             return time.perf_counter() - begin, made

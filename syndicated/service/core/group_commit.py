@@ -26,7 +26,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import count
@@ -36,7 +36,7 @@ from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
-from syndicated.store import Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
+from syndicated.store import DamageError, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -370,9 +370,10 @@ class GroupCommit:
         """A batch in a transaction that begins before it runs, on the journal's thread: the batch, and its answers.
 
         To run the requests here, and not on the loop's thread, costs less than to wake that one twice more. If it is
-        time to look at a shared journal, that comes first: it costs least while this thread is at work.
+        time to look at a shared journal, that comes first: it costs least while this thread is at work. So it does
+        after a failure, which may have been to read what others wrote.
         """
-        if self._follow_in() <= 0:
+        if self.store_error or self._follow_in() <= 0:
             self._catch_up()
         with self.store.entry(len(requests)) as numbers:
             if not self.store.shared:
@@ -449,17 +450,21 @@ class GroupCommit:
     def _catch_up(self, wanted: int = 0) -> None:
         """Fold what is settled, as it is at one moment; wait a moment for a number that is wanted."""
         end = time.monotonic() + SETTLE_SECONDS
-        while (upto := self.store.settled()) < wanted and time.monotonic() < end:
-            time.sleep(SETTLE_PAUSE)
-        begin = time.monotonic()
-        # What is read with one statement needs no transaction to be of one moment.
-        with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
-            self._fold_upto(upto)
-        self._followed, self._news = time.monotonic(), False
-        self._follow_cost = self._followed - begin
+        try:
+            while (upto := self.store.settled()) < wanted and time.monotonic() < end:
+                time.sleep(SETTLE_PAUSE)
+            begin = time.monotonic()
+            # What is read with one statement needs no transaction to be of one moment.
+            with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
+                self._fold_upto(upto)
+            self._news, self._follow_cost = False, time.monotonic() - begin
+        finally:
+            self._followed = time.monotonic()  # also if it fails: a journal that is away is not asked again at once
 
     def _fold_upto(self, upto: int) -> None:
         """Fold what the journal has up to a number, which is settled."""
+        if self.state.damage:
+            raise DamageError(self.state.damage)
         if upto <= self.state.seq:
             return
         before, begin = self.state.seq, time.perf_counter()
@@ -513,9 +518,12 @@ class GroupCommit:
             async with self.saving:
                 await self.go_on(self._see_others)
                 if self._snapshot_is_due:
-                    await self._save(self._write_if_due)
+                    await self._save(if_due=True)
         except Problem:
             pass  # the journal is away, or this is the end: both are told elsewhere
+        except StoreError as error:
+            self._save_after = self.clock() + SAVE_AGAIN_SECONDS
+            log.warning("no snapshot could be taken; the next attempt is in %d s: %s", SAVE_AGAIN_SECONDS, error)
         except Exception:  # for want of memory, say: the service goes on, and its log has all of it
             self._save_after = self.clock() + SAVE_AGAIN_SECONDS
             log.exception("no snapshot could be taken; the next attempt is in %d s", SAVE_AGAIN_SECONDS)
@@ -523,10 +531,14 @@ class GroupCommit:
     async def save_snapshots(self) -> int:
         """Save snapshots of what has changed since the last ones; the event up to which everything is in them."""
         async with self.saving:
-            return await self._save(self._write)
+            try:
+                return await self._save(if_due=False)
+            except StoreError as error:
+                raise Problem(503, "unavailable", str(error)) from None
 
-    async def _save(self, write: Callable[[Batch, Sequence[Snapshot], float], None]) -> int:
-        """Copy, encode and save what has changed. Others wait for pieces of copies, and for the write at the end.
+    async def _save(self, *, if_due: bool) -> int:
+        """Copy, encode and save what has changed. Others wait for pieces of copies, and with a journal of our own for
+        the write at the end. A shared one takes in what is large slowly, so it is given it beside the batches.
 
         The snapshots are of the moment when this begins: what is folded meanwhile changes nothing that is still to be
         copied, see `RowsCopy`.
@@ -539,7 +551,13 @@ class GroupCommit:
         while not await self.go_on(lambda batch: draft.advance()):
             pass
         snapshots = await asyncio.to_thread(draft.encode)
-        await self.go_on(lambda batch: write(batch, snapshots, replayed))
+        if not self.store.shared:
+            await self.go_on(lambda batch: self._write(batch, snapshots, replayed))
+        else:
+            after = self._snapshot_seq if if_due else None  # of several that began at once the first takes them for all
+            if not await _on_own_thread(self.store.save_beside, snapshots, KEPT_SNAPSHOTS, after):
+                return self._snapshot_seq
+            await self.go_on(lambda batch: self._saved(draft.seq, replayed))
         self._snapshot_cost = time.perf_counter() - begin
         return draft.seq
 
@@ -563,11 +581,6 @@ class GroupCommit:
             if newest > self._snapshot_seq:
                 self._snapshot_seq, self._replay_seconds = newest, 0.0
 
-    def _write_if_due(self, batch: Batch, snapshots: Sequence[Snapshot], replayed: float) -> None:
-        self._see_others(batch)  # several may have begun at once: the first to be done takes them for all
-        if self._snapshot_is_due:
-            self._write(batch, snapshots, replayed)
-
     def _write(self, batch: Batch, snapshots: Sequence[Snapshot], replayed: float) -> None:
         self.store.save(snapshots, KEPT_SNAPSHOTS)
         batch.on_commit.append(partial(self._saved, snapshots[0].seq, replayed))
@@ -577,6 +590,21 @@ class GroupCommit:
         self._drafted, self.state.rebuilt = set(), set()
         self._snapshot_seq = max(seq, self._snapshot_seq)
         self._replay_seconds = max(0.0, self._replay_seconds - replayed)
+
+
+async def _on_own_thread(run: Callable[..., T], *arguments: Any) -> T:
+    """Run something that may take a minute, on a thread that nobody waits for when the process ends."""
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()  # whoever waits may be cancelled; this goes on
+
+    def work() -> None:
+        try:
+            outcome.set_result(run(*arguments))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, name="saver", daemon=True).start()
+    return await asyncio.wrap_future(outcome)
 
 
 def _steady_clock(start: float) -> Callable[[], float]:

@@ -1,5 +1,6 @@
 """Checks of a journal, and what can be saved of a damaged one."""
 
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -11,7 +12,8 @@ from syndicated._statefile import unpack
 from syndicated.errors import InputError, StateError
 from syndicated.service.core.records import decode
 from syndicated.service.core.state import SERVICE_ID, State, events_upto
-from syndicated.store import Event, Snapshot, SQLite, Store, StoreError, open_store
+from syndicated.store import Event, Snapshot, Store, StoreError, open_store
+from syndicated.store.backup import new_journal
 
 CHUNK_EVENTS = 1000  # that are read at once
 MAX_RANGES = 5  # that a fault names
@@ -32,10 +34,11 @@ def verify(store: Store) -> list[str]:
 
     Events have checksums, except those of before there were any. None is missing but those that were pruned, which the
     log counts: sequence numbers have no gaps, or where they may have some, the events up to a snapshot are as many as
-    it counts. Snapshots have checksums; and a service can start from what there is.
+    it counts. Snapshots have checksums; the database finds nothing wrong with its files; and a service can start from
+    what there is.
     """
     with store.view():
-        faults = [fault for _, fault in [*_scan(store), *_snapshots(store)] if fault]
+        faults = [*store.file_faults(), *(fault for _, fault in [*_scan(store), *_snapshots(store)] if fault)]
         try:
             State.load(store)
         except StoreError as error:
@@ -44,20 +47,46 @@ def verify(store: Store) -> list[str]:
 
 
 def repair(address: str, file: Path) -> Repaired:
-    """Copy what is not damaged of a journal into a new file, with the same sequence numbers and ids."""
+    """Copy what is not damaged of a journal into a new file, with the same sequence numbers and ids.
+
+    If it fails there is no new file.
+    """
     if file.exists():
         raise InputError(f"a repaired journal must go into a new file; {file} exists")
-    with closing(open_store(address, read_only=True)) as source, closing(SQLite(file)) as target:
+    with closing(open_store(address, read_only=True)) as source, new_journal(file) as target:
         with target.batch(), source.view():
             target.become_copy(source)
             scanned, snapshots = list(_scan(source)), list(_snapshots(source))
             events = [event for event, _ in scanned if event is not None]
             for start in range(0, len(events), CHUNK_EVENTS):
                 target.append(events[start : start + CHUNK_EVENTS])
-            kept = [snapshot for snapshot, fault in snapshots if not fault]
+            kept = [snapshot for snapshot, fault in snapshots if snapshot is not None and not fault]
             target.save(kept, keep=max(1, len(kept)))
-        faults = [fault for _, fault in [*scanned, *snapshots] if fault]
+            faults = [fault for _, fault in [*scanned, *snapshots] if fault]
+            lost = [snapshot for snapshot, fault in snapshots if snapshot is not None and fault]
+            faults += _replace(target, _newest(lost, kept))
         return Repaired(len(events), len(kept), faults)
+
+
+def _replace(target: Store, lost: Sequence[Snapshot]) -> list[str]:
+    """Snapshots in the place of those that were the newest of their bandits: an older one is not what they were.
+
+    The other snapshots say that there is nothing to fold before them.
+    """
+    if not lost:
+        return []
+    try:
+        made = State.load(target, lost=lost).snapshots()
+    except StoreError as error:
+        return [f"no service can start from it: {error}"]
+    target.save(made, keep=sys.maxsize)
+    return []
+
+
+def _newest(snapshots: Sequence[Snapshot], kept: Sequence[Snapshot]) -> list[Snapshot]:
+    """Those of snapshots after which none is kept of the same bandit, and the last of each."""
+    last = {snapshot.bandit: snapshot.seq for snapshot in sorted([*snapshots, *kept], key=lambda each: each.seq)}
+    return [snapshot for snapshot in snapshots if snapshot.seq == last[snapshot.bandit]]
 
 
 def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
@@ -99,11 +128,16 @@ def _uncounted(store: Store, present: Sequence[int]) -> list[Range]:
     return found
 
 
-def _snapshots(store: Store) -> Iterator[tuple[Snapshot, str]]:
-    for newest in store.snapshots():
-        for snapshot in store.snapshots(newest.bandit):
-            try:
-                unpack(snapshot.state)
-                yield snapshot, ""
-            except StateError:
-                yield snapshot, f"the snapshot of bandit {snapshot.bandit} at {snapshot.seq} is damaged"
+def _snapshots(store: Store) -> Iterator[tuple[Snapshot | None, str]]:
+    """Every snapshot, and what is wrong with it."""
+    try:
+        found = [snapshot for newest in store.snapshots() for snapshot in store.snapshots(newest.bandit)]
+    except StoreError as error:
+        yield None, f"the snapshots cannot be read: {error}"
+        return
+    for snapshot in found:
+        try:
+            unpack(snapshot.state)
+            yield snapshot, ""
+        except StateError:
+            yield snapshot, f"the snapshot of bandit {snapshot.bandit} at {snapshot.seq} is damaged"

@@ -53,6 +53,7 @@ class State:
         self.seq = self.snapped = 0
         self.events = 0  # of the log up to `seq`, which may be fewer: numbers may be left unused
         self.followed = 0  # up to there every event was folded: a `follow` that failed may have left some out
+        self.damage = ""  # why an event could not be folded: then nothing may be decided with this, or saved
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
         self.names: dict[str, Bandit] = {}
@@ -64,18 +65,24 @@ class State:
         self._record_bytes = 0
 
     @classmethod
-    def load(cls, store: Store, *, whole: bool = False, upto: int | None = None) -> "State":
-        """The state of a journal: its snapshots and the log after them up to `upto`, or with `whole` all of the log."""
+    def load(
+        cls, store: Store, *, whole: bool = False, upto: int | None = None, lost: Sequence[Snapshot] = ()
+    ) -> "State":
+        """The state of a journal: its snapshots and the log after them up to `upto`, or with `whole` all of the log.
+
+        `lost` are the newest snapshots of some bandits, which the store has no more: what they were of is made anew, of
+        what there is.
+        """
         state = cls()
-        newest = [] if whole else store.snapshots()
-        damaged = [snapshot for snapshot in newest if not state._take(snapshot)]
+        newest = [] if whole else list({snapshot.bandit: snapshot for snapshot in [*store.snapshots(), *lost]}.values())
+        damaged = [snapshot for snapshot in newest if snapshot in lost or not state._take(snapshot)]
         for snapshot in newest:
             if snapshot.bandit == SERVICE_ID:
                 state.seq, state.snapped, state.at = snapshot.seq, snapshot.seq, snapshot.at
         intact = (snapshot for snapshot in newest if snapshot not in damaged and snapshot.seq == state.seq)
         state.events = next(map(events_upto, intact), state.seq)
         for snapshot in damaged:
-            state._rebuild(store, snapshot)
+            state._rebuild(store, snapshot, whole=not lost)
             state.bandits = dict(sorted(state.bandits.items()))
         for run in _runs(map(_stored, store.after(state.seq, upto=upto))):
             state._fold_stored(run)
@@ -95,10 +102,11 @@ class State:
             return False
         return True
 
-    def _rebuild(self, store: Store, damaged: Snapshot) -> None:
+    def _rebuild(self, store: Store, damaged: Snapshot, *, whole: bool) -> None:
         """What a damaged snapshot was of, from an older one or none, and the log up to where all snapshots are.
 
-        The log must have as many events as the snapshots count, since a gap may be a number that was never used.
+        The log must be `whole`: have as many events as the snapshots count, since a gap may be a number that was never
+        used.
         """
         upto, at, events, of = self.seq, self.at, self.events, damaged.bandit
         older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
@@ -107,7 +115,7 @@ class State:
             found += 1
             if of in _concerns(pair[0]):
                 self._fold_stored([pair])
-        if found < events:
+        if whole and found < events:
             missing = f"the log from {first} to {upto} lacks {events - found} events"
             raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
         self.seq, self.at, self.events = upto, at, events
@@ -124,7 +132,7 @@ class State:
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
         others = map(_stored, store.after(self.seq, upto=upto, without=without, known_from=known_from))
         for run in _runs(_merged(at_hand, others)):
-            if run[0][0].kind in REWRITING_KINDS and not _is_pruned_before(run[0][0], self.followed):
+            if run[0][0].kind in REWRITING_KINDS and not self._has_pruned(run[0][0], store):
                 return False
             self._fold_stored(self._with_decisions(run, store, known_from))
         self.followed = self.seq
@@ -138,6 +146,17 @@ class State:
             return run
         found = store.events(gone)
         return [(event, record or _record_of(found.get(event.ref or 0))) for event, record in run]
+
+    def _has_pruned(self, event: Event, store: Store) -> bool:
+        """Whether an event is of a pruning of what was folded here before, after which memory has nothing wrong.
+
+        What was read after the pruning, and before its event could be, may lack what it dropped: then fewer events were
+        folded up to where its own process was than that one had.
+        """
+        body = decode(event.body)
+        if event.kind != "prune" or body.get("upto", math.inf) > self.followed:
+            return False
+        return "events" not in body or self.events - store.count(body["seq"], event.seq) == body["events"]
 
     def _fold_stored(self, run: Run) -> None:
         """Fold events as the journal gives them: they may be damaged, or of a later version."""
@@ -155,8 +174,8 @@ class State:
                     self._fold_stored([pair])
                 return
             what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
-            reason = shorten(error)
-            raise DamageError(f"the journal is damaged: {what}, cannot be read: {reason}") from error
+            self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
+            raise DamageError(self.damage) from error
 
     def fold(self, event: Event, record: Record | None = None) -> None:
         """Take in the next event of the log; `record` is the decision that it is, or is about, if it is at hand."""
@@ -375,11 +394,6 @@ def _record_of(decision: Event | None) -> Record | None:
 def events_upto(snapshot: Snapshot) -> int:
     """How many events the log had at a snapshot; before they were counted every number was used."""
     return int(unpack(snapshot.state)[0].get("events", snapshot.seq))
-
-
-def _is_pruned_before(event: Event, seq: int) -> bool:
-    """Whether an event is of a pruning of what was folded by then, after which memory has nothing wrong."""
-    return event.kind == "prune" and decode(event.body).get("upto", math.inf) <= seq
 
 
 def _concerns(event: Event) -> set[int]:

@@ -123,7 +123,8 @@ class Windows:
         batch.on_commit.append(partial(self._dropped, id_, upto, len(dropped) == PRUNE_EVENTS, batch.now))
         if dropped:
             batch.on_commit.append(partial(batch.state.forget_records, dropped))
-            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": id_, "count": len(dropped), "upto": upto})
+            known = {"seq": batch.state.seq, "events": batch.state.events}  # by which others see what they have missed
+            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": id_, "count": len(dropped), "upto": upto, **known})
 
     def _dropped(self, bandit: int, upto: int, more: bool, now: float) -> None:
         if more:

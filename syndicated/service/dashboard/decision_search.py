@@ -59,7 +59,8 @@ def _chunk(
     Decisions of erased subjects are left out.
     """
     limit = CHUNK_DECISIONS if text else room + 1
-    events = batch.store.recent(batch.state.bandit(name).id, ["decide"], limit, before)
+    id_ = batch.state.bandit(name).id
+    events = batch.store.recent(id_, ["decide"], limit, before)
     found: list[Event] = []
     seen = 0
     for event in events:
@@ -68,7 +69,8 @@ def _chunk(
         seen, before = seen + 1, event.seq
         if event.body and (not text or text in (event.subject, decode_decided(event.body).arm)):
             found.append(event)
-    return _records(batch.store, found), before, seen, seen < len(events) or len(events) == limit
+    more = seen < len(events) or bool(batch.store.recent(id_, ["decide"], 1, before))
+    return _records(batch.store, found), before, seen, more
 
 
 def _records(store: Store, events: list[Event]) -> list[Record]:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
 from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.export import PIECE_BYTES
 from syndicated.service.core.log_lines import DecisionReply, Imported, decision_reply, parse, to_line
 from syndicated.service.core.messages import (
     Arm,
@@ -29,9 +30,9 @@ from syndicated.service.core.service import Service
 from syndicated.service.core.size_limits import QUICK_WORK, check_request
 from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import Call, off_the_loop
-from syndicated.service.http.headers import BINARY, BYTES, JSON_LINES, PARQUET
+from syndicated.service.http.headers import BINARY, BYTES, JSON, JSON_LINES, PARQUET
 from syndicated.service.http.metrics import CONTENT_TYPE
-from syndicated.store import Event
+from syndicated.store import Event, in_chunks
 
 EXPORT_CHUNK = 100  # events of the log that become lines at a time
 
@@ -219,14 +220,26 @@ async def activate(call: Call) -> RewardReply:
 async def decision(call: Call) -> DecisionReply:
     service, name, id_ = call.service, call.path["name"], call.path["id"]
     record = await service.decisions.decision(name, id_)
-    return decision_reply(record, service.state.bandit(name), id_)
+    return await asyncio.to_thread(decision_reply, record, service.state.bandit(name), id_)
 
 
-async def decisions(call: Call) -> list[DecisionReply]:
+async def decisions(call: Call) -> Response:
+    """A list of DecisionReply. It is made on another thread and sent in parts: with all arms, each may be megabytes."""
     service, name = call.service, call.path["name"]
-    events = await service.admin.latest(name, call.query.limit)
-    ids, bandit = service.decisions.ids, service.state.bandit(name)
-    return [DecisionReply(decision_id=ids.of(event.seq), decision=to_line(event, bandit)) for event in events]
+
+    def encode(events: Sequence[Event], bandit: Bandit) -> bytes:
+        lines = ((service.decisions.ids.of(event.seq), to_line(event, bandit)) for event in events)
+        return b",".join(msgspec.json.encode(DecisionReply(decision_id=id_, decision=line)) for id_, line in lines)
+
+    async def parts() -> AsyncIterator[bytes]:
+        begin = b"["
+        async for page in service.admin.latest(name, call.query.limit):
+            for chunk in in_chunks(page, EXPORT_CHUNK, PIECE_BYTES):
+                yield begin + await asyncio.to_thread(encode, chunk, service.state.bandit(name))
+                begin = b","
+        yield b"]" if begin == b"," else b"[]"
+
+    return await _streamed(parts(), JSON)
 
 
 # the log and the models

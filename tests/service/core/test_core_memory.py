@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.core_service import Harness, PlayCore, exported
+from support.core_service import Harness, PlayCore, exported, latest
 
 from syndicated.service.core.arms import RegisteredArms
 from syndicated.service.core.log_lines import to_line
@@ -125,7 +125,7 @@ def test_what_is_imported_is_in_memory_as_it_is_in_the_log(play_core: PlayCore) 
         ]
         await harness.create("twin")
         await harness.service.admin.import_log("", "twin", lines)
-        (event,) = await harness.service.admin.latest("twin", 1)
+        (event,) = await latest(harness.service, "twin", 1)
         record = await harness.service.decisions.decision("twin", harness.service.decisions.ids.of(event.seq))
         assert [about.kind for about in record.about] == ["reward"]
         stored = await harness.service.read(lambda batch: batch.store.about([event.seq]))

@@ -1,5 +1,6 @@
 """Damage to a journal: it is found and named, an older snapshot and the log take its place, the rest is saved."""
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from syndicated.cli import main
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
 from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequest, Spec
+from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import DamageError, Event, SQLite, open_store
+from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, open_store
 from syndicated.store._seal import COMPRESSED, seal, unseal
+from syndicated.store._sql import SQL
 from syndicated.store.backup import backup
 
 Change = Callable[[sqlite3.Connection], object]
@@ -128,6 +131,9 @@ DAMAGE = {
     "a body cut short": "UPDATE log SET body = substr(body, 1, 4) WHERE seq = %d",
     "another kind of seal": "UPDATE log SET body = CAST(X'C107' || substr(body, 3) AS BLOB) WHERE seq = %d",
     "another type": "UPDATE log SET bandit = 'x' WHERE seq = %d",
+    "a number as a body": "UPDATE log SET body = 7 WHERE seq = %d",
+    "a text as a body": "UPDATE log SET body = 'x' WHERE seq = %d",
+    "another type without a checksum": "UPDATE log SET at = 'x', body = X'' WHERE seq = %d",
 }
 
 
@@ -155,6 +161,64 @@ def test_expectation_30_a_damaged_event_is_named_and_the_rest_is_saved(
 def test_expectation_30_gaps_are_named(file: Path) -> None:
     _change(file, lambda db: db.execute("DELETE FROM log WHERE seq BETWEEN 4 AND 6"))
     assert _faults(file) == ["3 events are missing that were not pruned, among 4 to 6"]
+
+
+def test_expectation_30_an_index_that_lacks_events_is_named_and_repaired(file: Path) -> None:
+    """By it the service would not find an event that it has."""
+    other = "replace(sql, 'key IS NOT NULL', 'key IS NULL')"  # of which it has none
+    change = f"PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = {other} WHERE name = 'log_key'"
+    _change(file, lambda db: db.executescript(change))
+    assert any("the file is damaged: " in fault and "log_key" in fault for fault in _faults(file))
+    repair(str(file), file.with_name("saved.db"))
+    assert _faults(file.with_name("saved.db")) == []
+
+
+def test_expectation_30_a_journal_without_its_secret_is_refused_in_one_line(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _change(file, lambda db: db.execute("DELETE FROM meta WHERE name = 'secret'"))
+    commands = ["serve", "--port", "0"], ["verify"], ["repair", str(file.with_name("saved.db"))]
+    for command in commands:
+        assert main([*command, "--store", str(file)]) == 2
+        assert capsys.readouterr().err.splitlines()[-1].endswith("it has no secret, which its ids are made with")
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_expectation_30_a_snapshot_on_a_page_that_cannot_be_read_is_a_damaged_one(
+    file: Path, which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the service, of a bandit that has an older one, and of one that has no other."""
+    before, read = _loaded(file), SQL.snapshot
+    with closing(SQLite(file, read_only=True)) as store:
+        newest = store.snapshots()[which]
+
+    def malformed(self: SQL, bandit: int, seq: int) -> Snapshot | None:
+        if (bandit, seq) == (newest.bandit, newest.seq):
+            raise StoreError("the database disk image is malformed")
+        return read(self, bandit, seq)
+
+    monkeypatch.setattr(SQL, "snapshot", malformed)
+    assert _loaded(file) == before
+    fault = f"the snapshot of bandit {newest.bandit} at {newest.seq} is damaged"
+    assert _faults(file) == repair(str(file), file.with_name("saved.db")).faults == [fault]
+    monkeypatch.undo()
+    assert _loaded(file.with_name("saved.db")) == before
+
+
+def test_expectation_30_a_repair_that_fails_leaves_no_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SQL, "salvage", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        repair(str(file), file.with_name("saved.db"))
+    assert all(each.name.startswith("journal.db") for each in file.parent.iterdir())
+
+
+def test_expectation_30_snapshots_that_cannot_be_listed_are_left_out(file: Path) -> None:
+    before = _loaded(file)
+    _change(file, lambda db: db.execute("ALTER TABLE snapshots RENAME TO lost"))
+    assert any("the snapshots cannot be read" in fault for fault in _faults(file))
+    repaired = repair(str(file), file.with_name("saved.db"))
+    assert repaired.snapshots == 0
+    assert _loaded(file.with_name("saved.db")) == before
 
 
 def test_expectation_30_unused_numbers_are_no_damage_and_missing_events_are(
@@ -231,6 +295,21 @@ def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> No
     assert repaired.events == last + 4
 
 
+def test_expectation_30_a_request_that_is_refused_leaves_no_gap(tmp_path: Path) -> None:
+    """Among others of its batch, and at the last moment: a context with a number that the log cannot have."""
+
+    async def test() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create(features={"kind": "open"}, log="all")
+        asked = [core.decide(arms=["a", "b"], context={"n": n}) for n in (10**30, 1, 10**30, 2)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [isinstance(answer, Problem) for answer in answers] == [True, False, True, False]
+        await core.service.stop()
+
+    run(test())
+    assert _faults(tmp_path / "journal.db") == []
+
+
 def test_bodies_of_zeros_are_compressed_and_others_are_not() -> None:
     for body in (b"", b"x", bytes(10_000), bytes(range(1, 256)) * 40):
         event = Event(1, 2, "decide", 3.0, 4, 5.0, "k", "s", body)
@@ -238,3 +317,12 @@ def test_bodies_of_zeros_are_compressed_and_others_are_not() -> None:
         assert unseal(sealed, "") == event
         assert (sealed[-1][:2] == COMPRESSED) == (body == bytes(10_000))
         assert len(sealed[-1]) <= (100 if body == bytes(10_000) else len(body) + 6)
+
+
+def test_large_bodies_are_compressed_only_if_that_is_quick() -> None:
+    """If they are mostly zeros: others wait for it."""
+    for share, compressed in ((4, False), (8, True)):
+        body = (bytes(share) + bytes(range(1, 9 - share)) + bytes([9])) * 2**17
+        sealed = seal(Event(1, 2, "decide", 3.0, body=body))
+        assert (sealed[-1][:2] == COMPRESSED) == compressed
+        assert unseal(sealed, "").body == body

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -251,3 +251,27 @@ def test_a_state_that_met_a_pruning_half_way_says_so_until_it_is_loaded_again(tm
     replica._fold_upto(store.last())
     assert (replica.state.followed, replica.state.bandit("b").history.learned) == (store.last(), 6)
     store.close()
+
+
+def test_a_state_that_read_after_a_pruning_and_before_its_event_is_loaded_again(tmp_path: Path) -> None:
+    """As a replica that lags behind by more than the retention: what it has yet to read is dropped."""
+
+    async def test() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create(retention=5.0)
+        with closing(SQLite(core.file, read_only=True)) as store:
+            late, in_time = State.load(store), State.load(store)
+            for _ in range(3):
+                await core.reward((await core.decide()).decision_id, 1.0)
+            await core.service.admin.save_model("b")
+            assert in_time.follow(store, store.last(), {})
+            await core.pass_time(10.0)
+            (pruning,) = await core.service.admin.audit(1)
+            for upto in (pruning.seq - 1, pruning.seq):
+                assert in_time.follow(store, upto, {})
+            assert late.follow(store, pruning.seq - 1, {})
+            assert not late.follow(store, pruning.seq, {})
+            assert contents(State.load(store)) == contents(in_time) == core.contents()
+        await core.service.stop()
+
+    run(test())

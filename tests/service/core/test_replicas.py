@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from psycopg.pq import TransactionStatus
-from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, refused, run
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, latest, refused, run
 
 from syndicated._compiled import load_all
 from syndicated.service.core.batch import Batch
@@ -17,8 +18,8 @@ from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardR
 from syndicated.service.core.records import decode, encode
 from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
-from syndicated.store import Event, open_store
+from syndicated.service.core.state import SERVICE_ID, State
+from syndicated.store import Event, StoreError, open_store
 from syndicated.store._postgres import Postgres
 
 
@@ -112,7 +113,7 @@ def test_a_log_that_is_learned_again_has_what_is_committed_after_a_larger_number
         for _ in range(2):
             await service.decisions.decide("b", DecideRequest(arms=["a"]))
         body = encode({"value": 1.0, "outcome": "learned"})
-        first, second = sorted(event.seq for event in await service.admin.latest("b", 2))
+        first, second = sorted(event.seq for event in await latest(service, "b", 2))
         id_ = service.state.bandit("b").id
 
         def write(self: Relearning, batch: Batch) -> Any:
@@ -170,7 +171,7 @@ def test_a_reward_that_another_process_writes_during_an_erasure_is_learned_and_e
         service.start()
         await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 2})))
         await service.decisions.decide("b", DecideRequest(arms=["a"], subject="ann"))
-        (made,) = await service.admin.latest("b", 1)
+        (made,) = await latest(service, "b", 1)
 
         def write(self: Postgres, subject: str) -> int:
             found, body = last_about(self, subject), encode({"value": 1.0, "outcome": "learned"})
@@ -368,3 +369,99 @@ def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], mo
             await service.stop()
 
     run(test())
+
+
+def test_a_snapshot_that_cannot_be_saved_holds_up_nobody_and_is_tried_again_later(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.core.group_commit.EVENTS_PER_SNAPSHOT", 3)
+    attempts, save_beside = 0, Postgres.save_beside
+
+    def refuse(self: Postgres, snapshots: Any, keep: int, after: int | None) -> bool:
+        nonlocal attempts
+        attempts += 1
+        raise StoreError("it takes too long")
+
+    async def test(address: str) -> None:
+        clock = Clock()
+        service = Service(open_store(address), clock=clock)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(Postgres, "save_beside", refuse)
+        with refused(503, "unavailable", "it takes too long"):
+            await service.admin.save_model("b")
+        async with asyncio.timeout(HANG_SECONDS):
+            while attempts < 2:
+                await service.decisions.decide("b", ASK)
+        for _ in range(20):
+            await service.decisions.decide("b", ASK)
+            await service.read(lambda batch: None)
+        assert service.group_commit.ready
+        assert attempts == 2  # the next one is in a minute
+        monkeypatch.setattr(Postgres, "save_beside", save_beside)
+        clock.now += 60
+        async with asyncio.timeout(HANG_SECONDS):
+            while not (await service.read(lambda batch: batch.store.snapshots())):
+                await asyncio.sleep(0)
+        await service.stop()
+
+    run(test(database()))
+
+
+def test_a_replica_that_cannot_fold_an_event_answers_and_saves_nothing_until_it_is_replaced(
+    database: Callable[[], str],
+) -> None:
+    """As one that meets a spec of a later version: it would go on without the change, and save such a model."""
+
+    async def test(address: str) -> None:
+        service, other = Service(open_store(address)), open_store(address)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        id_, spec = service.state.bandit("b").id, to_builtins(Spec(features=VECTOR, mode="off"))
+        with other.batch():
+            body = encode({"actor": "", "bandit": id_, "spec": spec | {"unheard": 1}})
+            other.append([Event(other.reserve(1)[0], SERVICE_ID, "configure", 0.0, body=body)])
+        async with asyncio.timeout(HANG_SECONDS):
+            while service.group_commit.ready:
+                await asyncio.sleep(0)
+        for _ in range(2):
+            with refused(503, "unavailable", "kind 'configure', cannot be read"):
+                await service.decisions.decide("b", ASK)
+            assert not service.group_commit.ready
+        await service.stop()
+        assert other.snapshots() == []
+        other.close()
+
+    run(test(database()))
+
+
+def test_a_journal_that_is_away_is_not_asked_again_at_once(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep a processor and the database busy."""
+    asked, pauses, sleep = 0, list[float](), GroupCommit._sleep
+
+    def settled(self: Postgres) -> int:
+        nonlocal asked
+        asked += 1
+        raise StoreError("it is away")
+
+    async def note(self: GroupCommit, seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(self, seconds)
+
+    async def test(address: str) -> None:
+        service = Service(open_store(address))
+        service.start()
+        await service.read(lambda batch: None)
+        monkeypatch.setattr(Postgres, "settled", settled)
+        monkeypatch.setattr(GroupCommit, "_sleep", note)
+        async with asyncio.timeout(HANG_SECONDS):
+            while asked < 5:
+                await asyncio.sleep(0)
+        assert all(pause > 0 for pause in pauses[1:])
+        assert len(pauses) >= asked - 1
+        monkeypatch.undo()
+        await service.stop()
+
+    run(test(database()))

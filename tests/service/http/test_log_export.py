@@ -1,6 +1,7 @@
 """The log as JSON lines and Parquet, and its import into another bandit."""
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from support.api_service import Api, learn
 
 from syndicated._statefile import unpack
+from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.state import State
 from syndicated.service.http import handlers, parquet
+from syndicated.store import _sql
 
 NESTED: Any = []
 for _ in range(900):
@@ -183,5 +186,34 @@ def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
             kept = {name: value for name, value in row.items() if value is not None}
             assert {name: kept.get(name, line[name]) for name in line} == line
             assert kept.keys() - line.keys() <= {"round", "params", "top", "ranking", *parquet.FLAG_FIELDS}
+
+    play(test)
+
+
+def test_expectation_27_lists_of_decisions_are_made_in_parts_on_another_thread(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all arms of large requests in the log, a list may be hundreds of megabytes."""
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 2000)
+    monkeypatch.setattr(handlers, "PIECE_BYTES", 1000)
+    threads = list[threading.Thread]()
+
+    def note(*given: Any) -> LogLine:
+        threads.append(threading.current_thread())
+        return to_line(*given)
+
+    async def test(api: Api) -> None:
+        await api.create(log="all")
+        assert (await api.call("GET", "/v1/bandits/b/decisions")).json() == []
+        made = [(await api.decide())["decision_id"] for _ in range(20)][::-1]
+        lines = (await api.lines())[::-1]
+        monkeypatch.setattr(handlers, "to_line", note)
+        for limit in (1, 7, 1000):
+            found = (await api.call("GET", f"/v1/bandits/b/decisions?limit={limit}")).json()
+            assert [each["decision_id"] for each in found] == made[:limit]
+            assert [each["decision"] for each in found] == lines[:limit]
+        assert threads
+        assert threading.main_thread() not in threads
+        assert (await api.call("GET", "/v1/bandits/unknown/decisions")).status_code == 404
 
     play(test)
