@@ -56,24 +56,19 @@ def chance_of(played: Ints, probabilities: Array, arm: int) -> float:
     return min(1.0, chance)
 
 
-@compiled("void(i8[::1], f8[::1], f8[:,::1], i8, i8, i8[::1], f8[::1], i8)")
-def explain(
-    top: Ints, numbers: Array, scores: Array, row: int, greedy_row: int, played: Ints, probabilities: Array, arm: int
-) -> None:
+@compiled("void(f8[:,::1], f8[:,::1], i8, i8, i8[::1], f8[::1], i8)")
+def explain(out: Array, scores: Array, row: int, greedy_row: int, played: Ints, probabilities: Array, arm: int) -> None:
     """Why an arm is played: in one call, since each costs as much as what it computes.
 
-    Into `top` the arms with the largest scores of a row, of which it is one, in any case the last. Into `numbers` its
-    probability, whether another arm has a larger score without exploration, and the score of each of `top` with what
-    of it is exploration.
+    Into the first row of `out` its probability, and whether another arm has a larger score without exploration. Into
+    the others the arms with the largest scores, of which it is one, in any case the last: their place, their score, and
+    what of it is exploration.
     """
-    own, greedy = scores[row], scores[greedy_row]
+    own, greedy, top = scores[row], scores[greedy_row], np.empty(len(out) - 1, dtype=np.int64)
     largest(top, own)
-    is_there = False
-    for n in range(len(top)):
-        is_there |= top[n] == arm
-    if not is_there:
+    if not (top == arm).any():
         top[-1] = arm
-    numbers[0] = chance_of(played, probabilities, arm)
-    numbers[1] = 1.0 if greedy[arm] < greedy.max() else 0.0
+    out[0, 0] = chance_of(played, probabilities, arm)
+    out[0, 1] = 1.0 if greedy[arm] < greedy.max() else 0.0
     for n in range(len(top)):
-        numbers[2 + 2 * n], numbers[3 + 2 * n] = own[top[n]], own[top[n]] - greedy[top[n]]
+        out[n + 1, 0], out[n + 1, 1], out[n + 1, 2] = top[n], own[top[n]], own[top[n]] - greedy[top[n]]

@@ -65,8 +65,7 @@ class RegisteredArms:
         """The arms of a request; `X` is their table, if it came as one: of a binary body, or of JSON's usual form."""
         uses_registered = False
         if X is not None:
-            listed = request.arms or [str(k) for k in range(len(X))]
-            ids = [arm if isinstance(arm, str) else arm.id for arm in listed]
+            ids = [arm if isinstance(arm, str) else arm.id for arm in request.arms or map(str, range(len(X)))]
             try:
                 X = self.encoder.with_context(request.context, X)
             except InputError:

@@ -257,13 +257,11 @@ class Bandit:
         """The probability of an arm, whether another one was expected to give more, and the best as they were seen."""
         if seen.decision.choice is None:
             return seen.chance(place), True, ()
-        best = np.empty(min(TOP_ARMS, len(ids)), dtype=np.int64)
-        numbers = np.empty(2 + 2 * len(best))
-        explain(best, numbers, seen.table, seen.row, seen.greedy_row, seen.played, seen.probabilities, place)
-        chance, explored, *pairs = numbers.tolist()
+        numbers = np.empty((1 + min(TOP_ARMS, len(ids)), 3))
+        explain(numbers, seen.table, seen.row, seen.greedy_row, seen.played, seen.probabilities, place)
+        (chance, explored, _), *best = numbers.tolist()
         expected = self.agent.player.policy_of(seen.decision.choice).expected
-        arms = zip(best.tolist(), pairs[::2], pairs[1::2], strict=True)
-        return chance, explored > 0, tuple([TopArm(ids[a], expected(s - b), s, b) for a, s, b in arms])
+        return chance, explored > 0, tuple([TopArm(ids[int(a)], expected(s - b), s, b) for a, s, b in best])
 
     def _place_played(self, request: DecideRequest, ids: Sequence[str]) -> int:
         if request.played not in ids:

@@ -338,7 +338,11 @@ class GroupCommit:
         if self.store.shared and any(request.bandit not in self.state.names for request in requests):
             await self._on_journal_thread(self._catch_up)  # another process may have just made it
         # After a failure too: the commit may have succeeded without our hearing of it, see `_serve`.
-        if self.store.shared or self.store_error or any(map(self._needs_lookup, requests)):
+        if (
+            self.store.shared
+            or self.store_error
+            or any(self._needs_lookup(request) for request in requests if request.refs or request.keys)
+        ):
             batch, answers = await self._on_journal_thread(self._run_entry, requests)
         else:
             batch = self._batch(count(self.state.seq + 1))

@@ -4,7 +4,7 @@ What is checked here is what callers ask for: journals of before these limits st
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from syndicated._validation import shorten
 from syndicated.agent import Agent
@@ -33,13 +33,17 @@ BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
 def check_request(request: DecideRequest, X: Array | None) -> int:
     """How much there is to read in a request to decide: arms and fields. One with too many of them is refused."""
     arms = request.arms or ()
-    count = len(arms) if X is None else len(X)
+    count, fields = len(arms) if X is None else len(X), _fields(request.context)
     if count > MAX_ARMS:
         raise InputError(f"arms must be at most {MAX_ARMS} in a request; got {count}")
-    described = [arm for arm in arms if type(arm) is Arm] if Arm in map(type, arms) else []
-    check_ids([arm if isinstance(arm, str) else arm.id for arm in arms] if described else cast(Sequence[str], arms))
-    _check_cells(X.size if X is not None else sum([len(arm.x) for arm in described if arm.x is not None]))
-    fields = sum([_fields(arm.features) for arm in described if arm.features is not None], _fields(request.context))
+    if X is None:
+        described = [arm for arm in arms if type(arm) is Arm]
+        _check_cells(sum([len(arm.x) for arm in described if arm.x is not None]))
+        fields += sum([_fields(arm.features) for arm in described if arm.features is not None])
+    else:
+        _check_cells(X.size)
+    if X is None or request.shape is not None:  # `split_json` has checked the ids that it reads
+        check_ids([arm if isinstance(arm, str) else arm.id for arm in arms])
     if fields > MAX_FEATURES:
         raise InputError(f"the context and the arms of a request must have at most {MAX_FEATURES} fields; got {fields}")
     return count + fields

@@ -35,18 +35,17 @@ def test_an_arm_is_explained_by_what_sorting_finds(seed: int) -> None:
         K = int(rng.integers(1, 8))
         scores, bonus = rng.integers(0, 4, K).astype(float), rng.integers(0, 3, K).astype(float)
         played, probabilities, arm = rng.integers(0, K, 5), rng.random(5) / 4, int(rng.integers(K))
-        top = np.empty(min(3, K), dtype=np.int64)
-        numbers = np.empty(2 + 2 * len(top))
+        numbers = np.empty((1 + min(3, K), 3))
         table = np.stack((rng.random(K), scores - bonus, scores))
-        explain(top, numbers, table, 2, 1, played, probabilities, arm)
+        explain(numbers, table, 2, 1, played, probabilities, arm)
         best = np.argsort(-scores, kind="stable")[:3].tolist()
-        assert top.tolist() == (best if arm in best else [*best[:-1], arm])
+        top = best if arm in best else [*best[:-1], arm]
         chance = min(
             1.0, sum(p for p, other in zip(probabilities.tolist(), played.tolist(), strict=True) if other == arm)
         )
         explored = scores[arm] - bonus[arm] < (scores - bonus).max()
-        pairs = [number for a in top for number in (scores[a], bonus[a])]
-        assert numbers.tolist() == [pytest.approx(chance), explored, *pairs]
+        assert numbers[0, :2].tolist() == [pytest.approx(chance), explored]
+        assert numbers[1:].tolist() == [[a, scores[a], bonus[a]] for a in top]
 
 
 @pytest.mark.parametrize("policy", ["LinUCB", "LinTS", "UCBGLM", "SGDTS"])
