@@ -366,10 +366,10 @@ class Agent(Parameters):
         check_features(rows.player.check_table(table))
         self.player, self._reader = rows.player, None
 
-    def advance(self, choice: Choice | None, rounds: int = 1) -> None:
-        """Go on by rounds, the last choice in them being this one (None in the warm-up)."""
+    def advance(self, choice: Choice | None) -> None:
+        """Go on to the next round after a decision with this choice (None in the warm-up)."""
         self.choice = choice or self.choice
-        self.round += rounds
+        self.round += 1
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision of this agent, once, whenever it comes."""

@@ -122,8 +122,9 @@ class Bandit:
                 self.closable = record.event.seq
         own = [(record, head) for record, head in decisions if head.epoch == self.epoch]
         rounds = [record for record, head in own if head.by in COUNTED]
-        choices = (record.choice for record in reversed(rounds))
-        self.agent.advance(next(filter(None, choices), None), len(rounds))
+        last = next(filter(None, (record.choice for record in reversed(rounds))), None)
+        for _ in rounds:
+            self.agent.advance(last)
         made = [(record.event.at, head) for record, head in own]
         self.history.add_decisions(made, self.agent.player.tuner.probabilities)
 

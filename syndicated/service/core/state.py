@@ -351,7 +351,7 @@ class Draft:
 
 
 def _runs(pairs: Iterable[Folded]) -> Iterator[Run]:
-    """Events in runs, which are folded together: what is due for each of them anew is a part of the cost of one."""
+    """Runs of events, each folded at once: what a fold does anew for each event costs more than to count it."""
     run: list[Folded] = []
     for pair in pairs:
         if run and not _goes_on(run[0][0], pair[0]):
