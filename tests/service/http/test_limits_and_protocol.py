@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from syndicated.service import Limits
 from syndicated.service.http import workers
-from syndicated.service.http.connection import MAX_PIPELINED, Connection
+from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.service.http.server import DRAIN_SECONDS
@@ -328,13 +328,14 @@ def test_expectation_26_a_caller_who_does_not_read_is_cut_off(play: Callable[...
     async def test(api: Api) -> None:
         for closing in (b"", b"connection: close\r\n"):
             line = Line(api)
-            line.caller.unsent = 9
+            line.caller.unsent = 9 + MIN_READ_BYTES
             await line.send(WHOLE[:-2] + closing + b"\r\n")
             if not closing:
                 line.connection.pause_writing()
-            line.caller.unsent = 8
+            line.caller.unsent = 9
             assert line.timers.fire() == 3.0  # that of the connection's start
             assert (line.timers.fire(), line.caller.aborted) == (7.0, False)  # since something was read
+            line.caller.unsent = 1  # a few bytes are next to nothing
             assert (line.timers.fire(), line.caller.aborted) == (14.0, True)
             await line.end()
             assert line.timers.fire() is None
