@@ -8,6 +8,7 @@ learn(decision, reward)               at any later time, in any order: the polic
 import secrets
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -326,9 +327,10 @@ class Agent(Parameters):
         """What was given to `decide_many`, as the player takes it."""
         if len(contexts) == 0:
             return []
-        first = self._read(contexts[0], arms)
-        if self._reader is not None:
-            return self._reader.read_on(first, contexts, arms)
+        with nullcontext() if self._reader is None else self._reader.all_or_none():
+            first = self._read(contexts[0], arms)
+            if self._reader is not None:
+                return self._reader.read_on(first, contexts, arms)
         if isinstance(contexts, np.ndarray) and contexts.ndim == 3:
             n, K, dim = contexts.shape
             return self.player.check_table(contexts.reshape(n * K, dim)).reshape(n, K, dim)

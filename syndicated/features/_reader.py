@@ -1,6 +1,7 @@
 """The door for named arms: a context and arms, as programs have them, to ids with rows of numbers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,19 @@ class ArmReader:
         if rows is not None:
             return NamedRounds(first.ids, rows)
         return [first, *(self.read(context, arms) for context in contexts[1:])]
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """In this block refused input changes nothing, also if other input was read before it."""
+        learned = self.encoder.state() if self.encoder.grows else None
+        try:
+            yield
+        except InputError:
+            if learned is not None:
+                self.encoder = Encoder.from_spec(self.spec)
+                self.encoder.restore(learned)
+                self._bare, self._repeated = None, RepeatedArms(self.encoder)
+            raise
 
     def _read_described(self, context: Any, arms: list[Any]) -> NamedArms:
         """Arms of which some have features."""

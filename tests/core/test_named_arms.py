@@ -360,3 +360,19 @@ def test_an_agent_says_how_many_arms_it_knows() -> None:
 
 def test_the_default_tuner_is_that_of_all_agents() -> None:
     assert isinstance(build().tuner, Consensus)
+
+
+def test_many_contexts_of_which_one_is_refused_change_nothing() -> None:
+    """Also not the fields that were met before it; and the agent goes on as one that was never asked."""
+    agent, other = Agent.for_arms(), Agent.for_arms()
+    for each in (agent, other):
+        each.learn(each.decide({"x": 1.0}, arms=["p", {"id": "q", "price": 2.0}]), 1.0)
+    before = agent.state()
+    for bad in ({"x": object()}, {"y": 1.0, "x": "text"}):
+        with pytest.raises(InputError):
+            agent.decide_many([{"x": 2.0, "c": "de"}, {"z": 3.0}, bad], arms=["p", {"id": "q", "size": 1.0}])
+        assert agent.state() == before
+    arms = ["p", {"id": "q", "price": 1.0}]
+    decided = [each.decide_many([{"x": 1.0, "w": 2.0}, {"x": 2.0}], arms=arms) for each in (agent, other)]
+    assert [decision.arm for decision in decided[0]] == [decision.arm for decision in decided[1]]
+    assert [decision.x.tolist() for decision in decided[0]] == [decision.x.tolist() for decision in decided[1]]

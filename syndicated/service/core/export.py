@@ -6,16 +6,20 @@ shares the interpreter with those who decide.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from itertools import islice
 from typing import TypeVar
 
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.group_commit import GroupCommit
+from syndicated.service.core.problems import Problem
 from syndicated.store import Event, Store, in_chunks
 
 PIECE_BYTES = 2**20  # of the log in a piece; lines of JSON are several times as long
+
+MAX_EXPORTS = 16  # at once: each has a connection to the journal, of which a database gives few
 
 T = TypeVar("T")
 
@@ -27,8 +31,19 @@ class Export:
         self._group_commit, self._bandit = group_commit, bandit
         self._after, self._upto, self._limit = after, upto, limit
 
-    async def pieces(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncIterator[T]:
+    async def pieces(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncGenerator[T, None]:
         """What is made of so many events at a time, or fewer if they are large, on the export's thread."""
+        if self._group_commit.exports >= MAX_EXPORTS:
+            raise Problem(503, "overload", f"at most {MAX_EXPORTS} exports may be read at once; try again later")
+        self._group_commit.exports += 1
+        try:
+            async with aclosing(self._made(convert, size)) as made:
+                async for piece in made:
+                    yield piece
+        finally:
+            self._group_commit.exports -= 1
+
+    async def _made(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncGenerator[T, None]:
         thread, run = ThreadPoolExecutor(1, thread_name_prefix="export"), asyncio.get_running_loop().run_in_executor
         reader = await run(thread, self._group_commit.store.reader)
         chunks = in_chunks(self._events(reader), size, PIECE_BYTES)

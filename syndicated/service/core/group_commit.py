@@ -101,6 +101,7 @@ class GroupCommit:
         self.failed: BaseException | None = None  # what ended the loop, if it was not `stop`
         self.store_error = ""  # why the journal cannot be used, while it cannot
         self.waiting = 0  # requests that have no answer yet
+        self.exports = 0  # that are being read
         self.staleness = 0.0  # seconds: how old the last event of another process was when it was folded here
         self.counts = {"batches": 0, "events": 0, "overload": 0}
         self._queue: deque[Request] = deque()

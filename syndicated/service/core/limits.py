@@ -8,7 +8,7 @@ class Limits:
     """The limits of a service: the bytes of a body, the requests per second of a key, and the requests that wait.
 
     With 0 `requests_per_second` a key may send any number of requests. The headers of a request, and its body, must
-    have come after so many seconds; a caller who reads nothing of a reply for `body_seconds` is cut off.
+    have come after so many seconds; a caller who reads next to nothing of a reply for `body_seconds` is cut off.
     """
 
     body_bytes: int = 16 * 2**20

@@ -51,6 +51,9 @@ class LogImport:
         bandit, piece = self._bandit(batch), self._records[:PIECE_EVENTS]
         if not self.has_pieces:
             check_empty(batch, bandit)
+        elif not self._numbers and _has_decided(batch, bandit):  # another process, before it knew of the import
+            batch.add(SERVICE_ID, "import", {**self._about, "count": 0})  # the bandit goes on as it is
+            raise _not_empty(bandit)
         self._append(batch, piece)
         last = len(piece) == len(self._records)
         if last:
@@ -82,7 +85,14 @@ class LogImport:
 
 def check_empty(batch: Batch, bandit: Bandit) -> None:
     """Refuse a bandit that has decided something."""
-    if bandit.importing or batch.turn(bandit).made or batch.store.recent(bandit.id, ["decide"], 1):
-        raise Problem(
-            409, "not-empty", f"a log can be imported only into a bandit without decisions; {bandit.name} has some"
-        )
+    if bandit.importing or _has_decided(batch, bandit):
+        raise _not_empty(bandit)
+
+
+def _has_decided(batch: Batch, bandit: Bandit) -> bool:
+    return bool(batch.turn(bandit).made or batch.store.recent(bandit.id, ["decide"], 1))
+
+
+def _not_empty(bandit: Bandit) -> Problem:
+    must = f"a log can be imported only into a bandit without decisions; {bandit.name} has some"
+    return Problem(409, "not-empty", must)

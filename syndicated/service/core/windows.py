@@ -19,6 +19,7 @@ from syndicated.store import Event
 PAGE_DECISIONS = 500  # of a bandit whose windows are looked at at once
 MAX_BANDITS = 250  # whose windows are closed in one transaction
 MAX_DECISIONS = 1000  # that are looked at in one transaction
+MAX_LARGE_DECISIONS = 20  # the same, and bandits, where the log has all arms: each may take milliseconds to read
 PRUNE_SECONDS = 3600.0  # between looks at what is too old
 PRUNE_EVENTS = 2000  # that are dropped in one transaction, so that nobody waits long for it
 
@@ -50,9 +51,11 @@ class Windows:
     def due(self) -> Iterator[Callable[[Batch], None]]:
         """What the clock asks for now."""
         now, bandits = self._group_commit.now(), list(self._group_commit.state.bandits.values())
-        closing = [bandit.id for bandit in bandits if self._may_close(bandit, now)]
-        for start in range(0, len(closing), MAX_BANDITS):
-            yield partial(self._close, ids=closing[start : start + MAX_BANDITS])
+        closing = [bandit for bandit in bandits if self._may_close(bandit, now)]
+        for log, most in (("chosen", MAX_BANDITS), ("all", MAX_LARGE_DECISIONS)):
+            ids = [bandit.id for bandit in closing if bandit.spec.log == log]
+            for start in range(0, len(ids), most):
+                yield partial(self._close, ids=ids[start : start + most])
         for bandit in bandits:
             retention = bandit.spec.retention
             if retention is None or bandit.importing or bandit.id in self._group_commit.state.rebuilt:
@@ -87,7 +90,8 @@ class Windows:
         """Close the windows of bandits that have passed. What they need of the journal is read for all at once."""
         bandits = [batch.state.bandits[id_] for id_ in ids]
         bandits = [bandit for bandit in bandits if bandit.spec.window is not None and not bandit.importing]
-        limit = min(PAGE_DECISIONS, MAX_DECISIONS // max(1, len(bandits)))
+        most = MAX_LARGE_DECISIONS if any(bandit.spec.log == "all" for bandit in bandits) else MAX_DECISIONS
+        limit = max(1, min(PAGE_DECISIONS, most // max(1, len(bandits))))
         starts = {bandit.id: self._start(bandit) for bandit in bandits}
         pages = batch.store.decisions(starts, limit)
         looks = [_look(batch, bandit, starts[bandit.id], pages.get(bandit.id, []), limit) for bandit in bandits]

@@ -24,6 +24,7 @@ from syndicated.service.core.limits import Limits
 MAX_HEADER_BYTES = 64 * 2**10  # of the request line and the headers together
 MAX_PIPELINED = 100  # requests of a connection that wait for the replies to those before them
 MAX_UNREAD_BYTES = 64 * 2**10  # of a body, after which the caller waits until the application has taken them
+MIN_READ_BYTES = 32 * 2**10  # that a caller must read while it has time for a reply, if there are as many
 MAX_COPIED_BYTES = 64 * 2**10  # of a reply, up to which its head and its body leave in one piece
 ASGI = {"version": "3.0", "spec_version": "2.3"}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -432,7 +433,7 @@ class Connection(asyncio.Protocol):
     def _time_is_up(self) -> None:
         """Close the connection; a request that has begun and has no answer is told why.
 
-        A caller who has not read anything since the time was set is cut off.
+        A caller who has read next to nothing since the time was set is cut off: replies of any size wait in memory.
         """
         self._timer, self._due = None, math.inf
         if self._deadline > self.loop.time():
@@ -443,7 +444,7 @@ class Connection(asyncio.Protocol):
         if part != "reply":
             begun = self._in_headers or self._read is not None
             self._stop(_refusal(408, _TOO_SLOW % (part.encode(), self._seconds[part])) if begun else b"")
-        elif self.transport.get_write_buffer_size() < self._unsent:  # slow, but reading
+        elif self.transport.get_write_buffer_size() <= self._unsent - MIN_READ_BYTES:  # slow, but reading
             self._await("")
             self._set_time()
         else:

@@ -12,6 +12,7 @@ from syndicated.service.http.headers import headers_of
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 
 MAX_JSON_BYTES = 4 * 2**20  # of a body that is one JSON document: decoding it holds the interpreter's lock
+MAX_BODIES_BYTES = 256 * 2**20  # of bodies that have come in part; one alone may be larger
 FAILURE_SECONDS = 60.0
 MAX_ADDRESSES = 10_000  # whose failures are kept
 MAX_LENGTH_DIGITS = 18  # of a content-length that is worth parsing
@@ -63,6 +64,22 @@ class FailureLimit:
             del self._seen[next(iter(self._seen))]
 
 
+class PartialBodies:
+    """The bytes of all bodies that have come in part: each is small enough, and together they may be too many."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def add(self, count: int, own: int) -> None:
+        """Count bytes of a body, of which `own` were counted before."""
+        if own + count < self.bytes + count > MAX_BODIES_BYTES:
+            raise Problem(503, "overload", "too many large bodies are on their way; try again later")
+        self.bytes += count
+
+
+partial_bodies = PartialBodies()
+
+
 async def read_body(receive: Receive, scope: Scope, max_bytes: int) -> bytes:
     """The whole body of a request. One that is too long is refused before it is all in memory."""
     length = headers_of(scope).get(b"content-length", b"0")
@@ -72,11 +89,17 @@ async def read_body(receive: Receive, scope: Scope, max_bytes: int) -> bytes:
     body: bytes = message.get("body", b"")
     parts = [body]
     size = len(body)
-    while message.get("more_body") and size <= max_bytes:
-        message = await receive()
-        body = message.get("body", b"")
-        parts.append(body)
-        size += len(body)
+    counted = 0
+    try:
+        while message.get("more_body") and size <= max_bytes:
+            partial_bodies.add(len(body), counted)
+            counted += len(body)
+            message = await receive()
+            body = message.get("body", b"")
+            parts.append(body)
+            size += len(body)
+    finally:
+        partial_bodies.bytes -= counted
     if message["type"] == "http.disconnect":
         raise Problem(400, "disconnected", "the caller closed the connection before the body was complete")
     if size > max_bytes:

@@ -9,6 +9,7 @@ from support.core_service import ASK, VECTOR, contents, exported, refused, run
 
 from syndicated._statefile import unpack
 from syndicated.service.core import admin, log_import
+from syndicated.service.core.batch import Batch
 from syndicated.service.core.log_import import LogImport
 from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
@@ -85,6 +86,35 @@ def test_a_log_in_pieces_makes_the_same_model_and_others_have_their_turn(address
         assert (await service.decisions.reward("new", RewardRequest(event_id="e14", reward=1.0))).outcome == "learned"
         kinds = [event.kind for event in await service.admin.audit(9)]
         assert kinds == ["import", "importing", "create", "import", "importing", "create", "create"]
+        await service.stop()
+        with closing(open_store(address, read_only=True)) as store:
+            assert contents(State.load(store, whole=True)) == contents(service.state)
+
+    run(test())
+
+
+def test_an_import_beside_a_decision_of_another_process_is_refused_and_the_bandit_goes_on(address: str) -> None:
+    """It was made before that process knew of the import."""
+
+    async def test() -> None:
+        service = Service(open_store(address))
+        service.start()
+        lines = await _with_log(service)
+
+        def decide(batch: Batch) -> None:
+            bandit = batch.state.bandit("new")
+            arms = bandit.registered.table(ASK, None)
+            decided, turn = bandit.propose(ASK, arms, batch.turn(bandit))
+            batch.decide(bandit, decided, turn, ASK)
+
+        snapshot = await service.read(lambda batch: batch.state.bandit("new").snapshot())
+        log_import = LogImport("", snapshot, service.clock(), lines)
+        await service.group_commit.submit(log_import.announce, exclusive=True)
+        await service.group_commit.submit(decide, exclusive=True)
+        with refused(409, "not-empty"):
+            await service.group_commit.submit(log_import.append, exclusive=True)
+        await service.decisions.decide("new", ASK)
+        assert [event.kind for event in await exported(service, "new")] == ["decide", "decide"]
         await service.stop()
         with closing(open_store(address, read_only=True)) as store:
             assert contents(State.load(store, whole=True)) == contents(service.state)

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Mapping
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from support.core_service import Harness, PlayCore, exported, refused
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
-from syndicated.store import SQLite, StoreError
+from syndicated.store import Event, SQLite, StoreError
 
 
 def test_expectation_04_late_rewards_are_logged_and_counted_and_not_learned(play_core: PlayCore) -> None:
@@ -446,3 +447,25 @@ def test_a_clock_that_is_set_back_moves_no_window(tmp_path: Path, monkeypatch: p
     assert commit.now() >= before
     assert commit.clock_offset >= 3600
     commit.store.close()
+
+
+def test_decisions_with_all_arms_are_closed_few_at_a_time(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be 100 KB and more, and others wait while they are read."""
+    monkeypatch.setattr("syndicated.service.core.windows.MAX_LARGE_DECISIONS", 4)
+    asked, decisions = list[tuple[int, int]](), SQLite.decisions
+
+    def note(self: SQLite, after: Mapping[int, int], limit: int) -> dict[int, list[Event]]:
+        asked.append((len(after), limit))
+        return decisions(self, after, limit)
+
+    async def test(harness: Harness) -> None:
+        for name in "abcdef":
+            await harness.create(name, log="all", window=10.0, default_reward=0.5)
+            for _ in range(5):
+                await harness.decide(name)
+        monkeypatch.setattr(SQLite, "decisions", note)
+        await harness.pass_time(20.0)
+        assert max(bandits * limit for bandits, limit in asked) == 4
+        assert [harness.service.state.bandit(name).history.learned for name in "abcdef"] == [5] * 6
+
+    play_core(test)

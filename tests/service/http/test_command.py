@@ -1,5 +1,6 @@
 """`syndicated serve` as a command."""
 
+import gc
 import json
 import os
 import re
@@ -8,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from support.live_service import LONG_SECONDS
 
 from syndicated._blas import ONE_BLAS_THREAD
 from syndicated.cli import _parser, main, serve
-from syndicated.service.http import logs
+from syndicated.service.http import logs, server
 from syndicated.store import SQLite
 
 CORES = len(os.sched_getaffinity(0))
@@ -160,3 +161,29 @@ main(["serve", "--port", "0", "--store", sys.argv[1]])
     found = json.loads(printed.splitlines()[0])
     assert len(found) >= 2
     assert set(found) == threads
+
+
+def test_the_collector_of_cycles_looks_at_all_objects_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody waits for such a look, and for one at many new objects."""
+    seen: list[tuple[int, int, int]] = []
+
+    class Seeing:
+        started = True
+
+        def __init__(self, app: Any) -> None:
+            pass
+
+        async def serve(self, sockets: Any) -> None:
+            seen.append(gc.get_threshold())
+
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
+    monkeypatch.setattr(server, "Server", Seeing)
+    try:
+        server.run(cast(Any, None), cast(Any, None))
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+        sys.setswitchinterval(interval)
+    ((new, middle, old),) = seen
+    assert new <= 10_000
+    assert middle * old >= 2000

@@ -7,7 +7,7 @@ import math
 import re
 import socket
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -21,8 +21,9 @@ from support.live_service import service as running
 from uvicorn.server import ServerState
 
 from syndicated.service import Limits
-from syndicated.service.http import workers
-from syndicated.service.http.connection import MAX_PIPELINED, Connection
+from syndicated.service.core.problems import Problem
+from syndicated.service.http import limits, workers
+from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.service.http.server import DRAIN_SECONDS
@@ -328,13 +329,14 @@ def test_expectation_26_a_caller_who_does_not_read_is_cut_off(play: Callable[...
     async def test(api: Api) -> None:
         for closing in (b"", b"connection: close\r\n"):
             line = Line(api)
-            line.caller.unsent = 9
+            line.caller.unsent = 9 + MIN_READ_BYTES
             await line.send(WHOLE[:-2] + closing + b"\r\n")
             if not closing:
                 line.connection.pause_writing()
-            line.caller.unsent = 8
+            line.caller.unsent = 9
             assert line.timers.fire() == 3.0  # that of the connection's start
             assert (line.timers.fire(), line.caller.aborted) == (7.0, False)  # since something was read
+            line.caller.unsent = 1  # a few bytes are next to nothing
             assert (line.timers.fire(), line.caller.aborted) == (14.0, True)
             await line.end()
             assert line.timers.fire() is None
@@ -640,3 +642,36 @@ def test_requests_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
         sent = f"POST /v1/bandits/b/decide HTTP/1.1\r\n{head}{{}}".encode()
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             caller.sendall(sent * 100_000)
+
+
+def test_expectation_27_bodies_that_have_come_in_part_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_BODIES_BYTES", 10)
+
+    def body(parts: int) -> tuple[Callable[[], Awaitable[Any]], asyncio.Event]:
+        """A body of parts of 8 bytes; the last one comes when it may."""
+        left, may_end = parts, asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            nonlocal left
+            left -= 1
+            if not left:
+                await may_end.wait()
+            return {"type": "http.request", "body": b"x" * 8, "more_body": left > 0}
+
+        return receive, may_end
+
+    async def test() -> None:
+        scope: dict[str, Any] = {"headers": []}
+        (alone, may_end), (other, _), (small, end) = body(4), body(2), body(1)
+        first = asyncio.create_task(limits.read_body(alone, scope, 100))
+        await asyncio.sleep(0)
+        with pytest.raises(Problem, match="too many large bodies") as caught:
+            await limits.read_body(other, scope, 100)
+        assert caught.value.status == 503
+        end.set()
+        assert await limits.read_body(small, scope, 100) == b"x" * 8
+        may_end.set()
+        assert await first == b"x" * 32
+        assert limits.partial_bodies.bytes == 0
+
+    asyncio.run(test())

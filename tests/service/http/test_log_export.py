@@ -9,6 +9,7 @@ import pytest
 from support.api_service import Api, learn
 
 from syndicated._statefile import unpack
+from syndicated.service.core import export
 from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.state import State
 from syndicated.service.http import handlers, parquet
@@ -215,5 +216,25 @@ def test_expectation_27_lists_of_decisions_are_made_in_parts_on_another_thread(
         assert threads
         assert threading.main_thread() not in threads
         assert (await api.call("GET", "/v1/bandits/unknown/decisions")).status_code == 404
+
+    play(test)
+
+
+def test_expectation_27_so_many_exports_at_once(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not read holds a connection to the journal until its caller is cut off."""
+    monkeypatch.setattr(export, "MAX_EXPORTS", 2)
+
+    async def test(api: Api) -> None:
+        await api.create()
+        await api.decide()
+        exports = [(await api.service.admin.export("b")).pieces(lambda events, bandit: events, 1) for _ in range(2)]
+        for each in exports:
+            await anext(each)
+        refused = await api.call("GET", "/v1/bandits/b/log")
+        assert (refused.status_code, refused.json()["type"]) == (503, "/docs#problem-overload")
+        await exports[0].aclose()
+        assert len(await api.lines()) == 1
+        await exports[1].aclose()
+        assert api.service.group_commit.exports == 0
 
     play(test)
