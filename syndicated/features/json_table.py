@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from syndicated._compiled import compiled
 from syndicated.features._decimals import MAX_DIGITS, nearest_float
-from syndicated.types import Array, Ints
+from syndicated.types import Array
 
 __all__ = ["split_json"]
 
@@ -42,13 +42,12 @@ def split_json(body: bytes) -> tuple[bytes, list[str], Array] | None:
     """
     if b'"x"' not in body:
         return None
-    data = np.frombuffer(bytearray(body), dtype=np.uint8)  # of a bytearray: compiled code takes what can be written
-    numbers, ids, found = np.empty(len(body) // 2), bytearray(len(body)), np.empty(5, dtype=np.int64)
-    if not read_arms(data, numbers, np.frombuffer(ids, dtype=np.uint8), found):
+    copy, numbers = bytearray(body), np.empty(len(body) // 2)
+    start, end, arms, columns, id_bytes = read_arms(np.frombuffer(copy, dtype=np.uint8), numbers)
+    if not arms:
         return None
-    start, end, arms, columns, id_bytes = found.tolist()
     table = numbers[: arms * columns].reshape(arms, columns).copy()
-    return body[:start] + b"null" + body[end:], ids[:id_bytes].decode("ascii").split("\n"), table
+    return body[:start] + b"null" + body[end:], copy[:id_bytes].decode("ascii").split("\n"), table
 
 
 # In what follows `at` is a place in the data; the last byte can only be the end of the whole, so `at` never passes it.
@@ -155,62 +154,64 @@ def read_list(data: Bytes, at: int, out: Array, n: int) -> tuple[int, int]:
     return NOT_READ, n
 
 
-@compiled("UniTuple(i8, 2)(u1[::1], i8, u1[::1], i8)")
-def read_id(data: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
-    """Read a text without escapes into out[n] and after it, and a new line; where to go on, here and there."""
+@compiled("UniTuple(i8, 2)(u1[::1], i8, i8)")
+def read_id(data: Bytes, at: int, n: int) -> tuple[int, int]:
+    """Move a text without escapes, and a new line, to data[n] and after it; where to go on, here and there."""
     begin = n
     if data[at] != _QUOTE:
         return NOT_READ, n
     at += 1
     while at < len(data) - 1 and _SPACE <= data[at] < _DELETE and data[at] != _QUOTE and data[at] != _BACKSLASH:
-        out[n] = data[at]
+        data[n] = data[at]
         at, n = at + 1, n + 1
     if data[at] != _QUOTE or not 0 < n - begin <= MAX_ID:
         return NOT_READ, n
-    out[n] = _NEWLINE
+    data[n] = _NEWLINE
     return at + 1, n + 1
 
 
-@compiled("b1(u1[::1], f8[::1], u1[::1], i8[::1])")
-def read_arms(data: Bytes, numbers: Array, ids: Bytes, found: Ints) -> bool:
-    """Read all arms; into `found` where their list begins and ends, how many there are, columns, and bytes of ids."""
-    at, end = find_arms(data), len(data) - 1
+@compiled("UniTuple(i8, 5)(u1[::1], f8[::1])")
+def read_arms(data: Bytes, numbers: Array) -> tuple[int, int, int, int, int]:
+    """Read all arms: where their list begins and ends, how many there are, or 0, their columns, and bytes of ids.
+
+    The ids are moved to the beginning of the data, where all has been read by then.
+    """
+    at, end, nothing = find_arms(data), len(data) - 1, (0, 0, 0, 0, 0)
     if at == NOT_READ or data[at] != _LIST:
-        return False
-    found[0] = at
+        return nothing
+    begin = at
     arms, columns, read, id_end = 0, 0, 0, 0
     while True:
         at = skip_space(data, at + 1)  # after the bracket, or the comma
         if data[at] != _OBJECT:
-            return False
+            return nothing
         before_ids, before_numbers = id_end, read
         for part in range(2):
             at = skip_space(data, at + 1)
             if at + 4 > end or data[at] != _QUOTE:
-                return False
+                return nothing
             is_id = data[at + 1] == _I and data[at + 2] == _D and data[at + 3] == _QUOTE
             if not is_id and not (data[at + 1] == _X and data[at + 2] == _QUOTE):
-                return False
+                return nothing
             at = skip_space(data, at + (4 if is_id else 3))
             if data[at] != _COLON:
-                return False
+                return nothing
             at = skip_space(data, at + 1)
             if is_id:
-                at, id_end = read_id(data, at, ids, id_end)
+                at, id_end = read_id(data, at, id_end)
             else:
                 at, read = read_list(data, at, numbers, read)
             if at == NOT_READ:
-                return False
+                return nothing
             at = skip_space(data, at)
             if data[at] != (_OBJECT_END if part else _COMMA):
-                return False
+                return nothing
         columns = columns or read
         if id_end == before_ids or read - before_numbers != columns:  # one part twice, or rows that are not alike
-            return False
+            return nothing
         arms += 1
         at = skip_space(data, at + 1)
         if data[at] == _LIST_END:
-            found[1:] = at + 1, arms, columns, id_end - 1
-            return True
+            return begin, at + 1, arms, columns, id_end - 1
         if data[at] != _COMMA:
-            return False
+            return nothing
