@@ -12,7 +12,6 @@ from syndicated.store._base import (
     StoreError,
     UnknownCommitError,
     copy,
-    in_chunks,
 )
 from syndicated.store._group import check_group, form_group, place_of
 from syndicated.store._sqlite import SQLite
@@ -30,7 +29,6 @@ __all__ = [
     "check_group",
     "copy",
     "form_group",
-    "in_chunks",
     "open_store",
     "place_of",
 ]

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from syndicated.errors import InputError
 from syndicated.store import SQLite, copy, open_store
 
-__all__ = ["backup", "new_journal", "restore"]
+__all__ = ["backup", "restore"]
 
 
 def backup(address: str, file: Path) -> int:

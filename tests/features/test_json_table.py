@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from syndicated.features._decimals import MAX_DIGITS, MAX_POWER, nearest_float
-from syndicated.features.json_table import split_json
+from syndicated.features._json_table import split_json
 from syndicated.service.core.messages import Arm, DecideRequest
 
 NUMBERS = st.one_of(

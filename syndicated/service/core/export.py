@@ -15,7 +15,8 @@ from typing import TypeVar
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.problems import Problem
-from syndicated.store import Event, Store, in_chunks
+from syndicated.store import Event, Store
+from syndicated.store._base import in_chunks
 
 PIECE_BYTES = 2**20  # of the log in a piece; lines of JSON are several times as long
 

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from syndicated.errors import InputError
+from syndicated.features._json_table import split_json
 from syndicated.features.binary import split_body
-from syndicated.features.json_table import split_json
 from syndicated.service.core import messages
 from syndicated.service.core.problems import explained
 from syndicated.service.core.service import Service

@@ -32,7 +32,8 @@ from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import Call, off_the_loop
 from syndicated.service.http.headers import BINARY, BYTES, JSON, JSON_LINES, PARQUET
 from syndicated.service.http.metrics import CONTENT_TYPE
-from syndicated.store import Event, in_chunks
+from syndicated.store import Event
+from syndicated.store._base import in_chunks
 
 EXPORT_CHUNK = 100  # events of the log that become lines at a time
 
