@@ -37,7 +37,6 @@ from syndicated.store import (
     check_group,
     copy,
     form_group,
-    in_chunks,
     open_store,
 )
 from syndicated.store._postgres import Postgres
@@ -205,7 +204,7 @@ def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.M
 
 def test_chunks_are_of_so_many_events_or_fewer_if_they_are_large() -> None:
     events = [Event(k, 1, "decide", 0.0, body=bytes(size)) for k, size in enumerate((1, 1, 1, 9, 1))]
-    chunks = [[event.seq for event in chunk] for chunk in in_chunks(events, 2, 9)]
+    chunks = [[event.seq for event in chunk] for chunk in _base.in_chunks(events, 2, 9)]
     assert chunks == [[0, 1], [2, 3], [4]]
 
 
