@@ -95,13 +95,13 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.start = message
+            return
         connection = self.connection
         if connection.writable is not None:
             await connection.writable
         if self.gone or self.complete or connection.transport.is_closing():
-            return
-        if message["type"] == "http.response.start":
-            self.start = message
             return
         body, more = message.get("body", b""), message.get("more_body", False)
         head = b"" if self.started else self._head()
@@ -120,13 +120,13 @@ class Exchange:
 
     def _head(self) -> bytes:
         """The status and the headers of the reply."""
-        status, own = self.start["status"], list(self.start["headers"])
-        lines = [b"%b: %b\r\n" % pair for pair in (*self.connection.server_state.default_headers, *own)]
+        status, headers = self.start["status"], [*self.connection.server_state.default_headers, *self.start["headers"]]
+        lines = [b"%b: %b\r\n" % pair for pair in headers]
         if self.expects_continue and self.more_body:  # a body that was not asked for: it may come or not
             self.keep_alive = False
         if not self.keep_alive:
             lines.append(b"connection: close\r\n")
-        if b"content-length" not in dict(own) and status not in (204, 304) and self.scope["http_version"] != "1.0":
+        if b"content-length" not in dict(headers) and status not in (204, 304) and self.scope["http_version"] != "1.0":
             self.chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
         head = b"".join(lines)
