@@ -24,6 +24,7 @@ log = logging.getLogger("syndicated")
 SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
 MAX_RECORD_BYTES = 64 * 2**20  # of the decisions kept in memory, the latest; others are looked up in the journal
 MAX_RUN = 1000  # events that are folded together
+MAX_RUN_BYTES = 2 * 2**20  # of their bodies, and of the decisions that they are about
 REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
 AUDIT_KINDS = (
     "create",
@@ -224,7 +225,8 @@ class State:
 
     def _fold_feedback(self, bandit: Bandit, run: Run) -> None:
         """Fold events about decisions, all of which are read before anything changes; some may be gone."""
-        found = [(event, record or self._unread(event.ref or 0)) for event, record in run]
+        unread = {ref: self._unread(ref) for ref in {event.ref or 0 for event, record in run if record is None}}
+        found = [(event, record or unread[event.ref or 0]) for event, record in run]
         feedback = [(event, record, record.decided) for event, record in found if record is not None]
         self._advance(run)
         for event, record, _ in feedback:
@@ -353,14 +355,17 @@ class Draft:
 def _runs(pairs: Iterable[Folded]) -> Iterator[Run]:
     """Runs of events, each folded at once: what a fold does anew for each event costs more than to count it."""
     run: list[Folded] = []
+    size = 0
     for pair in pairs:
-        if run and not _goes_on(run[0][0], pair[0]):
+        event, record = pair
+        if run and not _goes_on(run[0][0], event):
             yield run
-            run = []
+            run, size = [], 0
         run.append(pair)
-        if len(run) >= MAX_RUN:
+        size += len(event.body) + (0 if record is None else len(record.event.body))
+        if len(run) >= MAX_RUN or size >= MAX_RUN_BYTES:
             yield run
-            run = []
+            run, size = [], 0
     if run:
         yield run
 
