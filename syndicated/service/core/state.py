@@ -126,14 +126,15 @@ class State:
     def follow(self, store: Store, upto: int, own: Mapping[int, Folded]) -> bool:
         """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.
 
-        False if earlier events were erased or pruned meanwhile. Then the state must be loaded again: records in memory
-        may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
+        False if others have erased or pruned earlier events meanwhile. Then the state must be loaded again: records in
+        memory may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
         at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
         others = map(_stored, store.after(self.seq, upto=upto, without=without, known_from=known_from))
         for run in _runs(_merged(at_hand, others)):
-            if run[0][0].kind in REWRITING_KINDS and not self._has_pruned(run[0][0], store):
+            event, _ = run[0]
+            if event.kind in REWRITING_KINDS and event.seq not in own and not self._has_pruned(event, store):
                 return False
             self._fold_stored(self._with_decisions(run, store, known_from))
         self.followed = self.seq
