@@ -175,7 +175,9 @@ class State:
                 for pair in run:
                     self._fold_stored([pair])
                 return
-            what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
+            last, _ = run[-1]
+            which = f"event {event.seq}" if last is event else f"one of the events {event.seq} to {last.seq}"
+            what = f"{which} of bandit {event.bandit}, kind {shorten(event.kind)}"
             self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
             raise DamageError(self.damage) from error
 
