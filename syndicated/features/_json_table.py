@@ -20,7 +20,7 @@ __all__ = ["split_json"]
 Bytes = npt.NDArray[np.uint8]
 
 MAX_ID = 256  # characters
-MAX_EXPONENT = 1000  # of ten, of a number that is read
+MAX_EXPONENT = 1000  # of ten: a number with this one, or a larger one, is not read
 NOT_READ = -1  # in place of where the next part begins
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _BACKSLASH, _DELETE = b'\t\n\r "\\\x7f'
@@ -34,30 +34,29 @@ _10, _0 = np.uint64(10), np.uint64(0)
 def split_json(body: bytes) -> tuple[bytes, list[str], Array] | None:
     """A body without its arms, their ids, and their table; None if they are not of the usual form.
 
-    Only the arms are checked: the rest, with null in their place, is valid JSON if the body is.
+    Only the arms are checked: the rest, with an empty list in their place, is valid JSON if the body is. If that list
+    is not what is read of it, the body has other arms too, which come later and count.
 
     >>> split_json(b'{"k": 2, "arms": [{"id": "a", "x": [0.5, 1]}, {"id": "b", "x": [0.2, 0]}]}')
-    (b'{"k": 2, "arms": null}', ['a', 'b'], array([[0.5, 1. ],
+    (b'{"k": 2, "arms": []}', ['a', 'b'], array([[0.5, 1. ],
            [0.2, 0. ]]))
     """
     if b'"x"' not in body:
         return None
-    copy, numbers = bytearray(body), np.empty(len(body) // 2)
+    copy, numbers = bytearray().join((body, b"\x00")), np.empty(len(body) // 2)
     start, end, arms, columns, id_bytes = read_arms(np.frombuffer(copy, dtype=np.uint8), numbers)
     if not arms:
         return None
     table = numbers[: arms * columns].reshape(arms, columns).copy()
-    return body[:start] + b"null" + body[end:], copy[:id_bytes].decode("ascii").split("\n"), table
+    return body[:start] + b"[]" + body[end:], copy[:id_bytes].decode("ascii").split("\n"), table
 
 
-# In what follows `at` is a place in the data; the last byte can only be the end of the whole, so `at` never passes it.
+# In what follows `at` is a place in the data. They end with a NUL, which nothing takes, so `at` never passes it.
 
 
 @compiled("i8(u1[::1], i8)")
 def skip_space(data: Bytes, at: int) -> int:
-    while at < len(data) - 1:
-        if data[at] != _SPACE and data[at] != _NEWLINE and data[at] != _RETURN and data[at] != _TAB:
-            break
+    while data[at] == _SPACE or data[at] == _NEWLINE or data[at] == _RETURN or data[at] == _TAB:
         at += 1
     return at
 
@@ -78,7 +77,8 @@ def find_arms(data: Bytes) -> int:
     at, depth = 0, 0
     while at < len(data) - 1:
         if data[at] != _QUOTE:
-            depth += (data[at] == _OBJECT or data[at] == _LIST) - (data[at] == _OBJECT_END or data[at] == _LIST_END)
+            depth += int(data[at] == _OBJECT or data[at] == _LIST)
+            depth -= int(data[at] == _OBJECT_END or data[at] == _LIST_END)
             at += 1
             continue
         begin, at = at, skip_string(data, at)
@@ -94,11 +94,10 @@ def find_arms(data: Bytes) -> int:
 @compiled("i8(u1[::1], i8, f8[::1], i8)")
 def read_number(data: Bytes, at: int, out: Array, n: int) -> int:
     """Read a number into out[n]."""
-    end = len(data) - 1
     negative = data[at] == _MINUS
     at += negative
     w, power, begin = _0, 0, at
-    while at < end and _ZERO <= data[at] <= _NINE:
+    while _ZERO <= data[at] <= _NINE:
         w = w * _10 + np.uint64(data[at] - _ZERO)
         at += 1
     digits, whole = at - begin, True
@@ -107,12 +106,12 @@ def read_number(data: Bytes, at: int, out: Array, n: int) -> int:
     if data[at] == _POINT:
         point, whole = at, False
         at += 1
-        if w == _0:  # then zeros are no digits of w
+        if digits == 1 and w == _0:  # then zeros are no digits; a longer w may be 0 too, modulo 2^64
             digits = 0
-            while at < end and data[at] == _ZERO:
+            while data[at] == _ZERO:
                 at += 1
         begin = at
-        while at < end and _ZERO <= data[at] <= _NINE:
+        while _ZERO <= data[at] <= _NINE:
             w = w * _10 + np.uint64(data[at] - _ZERO)
             at += 1
         digits, power = digits + at - begin, point + 1 - at
@@ -121,13 +120,13 @@ def read_number(data: Bytes, at: int, out: Array, n: int) -> int:
     if data[at] == _E or data[at] == _CAPITAL_E:
         at, exponent, whole = at + 1, 0, False
         down = data[at] == _MINUS
-        at += at < end and (down or data[at] == _PLUS)
+        at += down or data[at] == _PLUS
         begin = at
-        while at < end and _ZERO <= data[at] <= _NINE:
+        while _ZERO <= data[at] <= _NINE:
             exponent = min(10 * exponent + int(data[at] - _ZERO), MAX_EXPONENT)
             at += 1
         power += -exponent if down else exponent
-        if at == begin:
+        if at == begin or exponent == MAX_EXPONENT:
             return NOT_READ
     value = nearest_float(w, power) if digits <= MAX_DIGITS else math.nan
     if math.isnan(value):
@@ -141,7 +140,7 @@ def read_list(data: Bytes, at: int, out: Array, n: int) -> tuple[int, int]:
     """Read a list of numbers into out[n] and after it; where the next part begins, and how many there are then."""
     if data[at] != _LIST:
         return NOT_READ, n
-    while n < len(out) and at < len(data) - 1:
+    while n < len(out):
         at = read_number(data, skip_space(data, at + 1), out, n)
         if at == NOT_READ:
             break
@@ -161,7 +160,7 @@ def read_id(data: Bytes, at: int, n: int) -> tuple[int, int]:
     if data[at] != _QUOTE:
         return NOT_READ, n
     at += 1
-    while at < len(data) - 1 and _SPACE <= data[at] < _DELETE and data[at] != _QUOTE and data[at] != _BACKSLASH:
+    while _SPACE <= data[at] < _DELETE and data[at] != _QUOTE and data[at] != _BACKSLASH:
         data[n] = data[at]
         at, n = at + 1, n + 1
     if data[at] != _QUOTE or not 0 < n - begin <= MAX_ID:
@@ -176,7 +175,7 @@ def read_arms(data: Bytes, numbers: Array) -> tuple[int, int, int, int, int]:
 
     The ids are moved to the beginning of the data, where all has been read by then.
     """
-    at, end, nothing = find_arms(data), len(data) - 1, (0, 0, 0, 0, 0)
+    at, nothing = find_arms(data), (0, 0, 0, 0, 0)
     if at == NOT_READ or data[at] != _LIST:
         return nothing
     begin = at
@@ -188,7 +187,7 @@ def read_arms(data: Bytes, numbers: Array) -> tuple[int, int, int, int, int]:
         before_ids, before_numbers = id_end, read
         for part in range(2):
             at = skip_space(data, at + 1)
-            if at + 4 > end or data[at] != _QUOTE:
+            if data[at] != _QUOTE:
                 return nothing
             is_id = data[at + 1] == _I and data[at + 2] == _D and data[at + 3] == _QUOTE
             if not is_id and not (data[at + 1] == _X and data[at + 2] == _QUOTE):
@@ -206,8 +205,9 @@ def read_arms(data: Bytes, numbers: Array) -> tuple[int, int, int, int, int]:
             at = skip_space(data, at)
             if data[at] != (_OBJECT_END if part else _COMMA):
                 return nothing
-        columns = columns or read
-        if id_end == before_ids or read - before_numbers != columns:  # one part twice, or rows that are not alike
+        row = read - before_numbers
+        columns = columns or row
+        if id_end == before_ids or row == 0 or row != columns:  # one part twice, or rows that are not alike
             return nothing
         arms += 1
         at = skip_space(data, at + 1)

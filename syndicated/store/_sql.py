@@ -149,7 +149,8 @@ class SQL(Store):
         own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
         query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref AND d.seq < ?
             WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT ?"""
-        few = upto is not None and upto - seq < CHUNK_EVENTS  # these are read with one statement
+        # Few are read with one statement, which is of one moment also outside of a transaction.
+        few = upto is not None and upto - seq < CHUNK_EVENTS and not self._in_transaction
         width, limit = len(Event._fields), CHUNK_EVENTS if few else min(FIRST_CHUNK_EVENTS, CHUNK_EVENTS)
         while rows := self._rows(query, *(value for _, value in of), seq, limit):
             for row in rows:

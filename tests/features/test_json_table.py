@@ -2,7 +2,9 @@
 
 import json
 import math
+from types import FunctionType
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -10,9 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from syndicated._compiled import KERNELS
+from syndicated.features import json_table
 from syndicated.features._decimals import MAX_DIGITS, MAX_POWER, nearest_float
 from syndicated.features._json_table import split_json
 from syndicated.service.core.messages import Arm, DecideRequest
+from syndicated.service.http.endpoints import BoundEndpoint
+from syndicated.service.http.headers import BINARY
+from syndicated.service.http.routes import TABLE
 
 NUMBERS = st.one_of(
     st.floats(1e-40, 1e40),
@@ -40,9 +47,10 @@ def at_once(body: bytes) -> tuple[DecideRequest, list[str], list[list[float]]] |
     if split is None:
         return None
     try:
-        return decode(split[0]), split[1], split[2].tolist()
+        request = decode(split[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    return (msgspec.structs.replace(request, arms=None), split[1], split[2].tolist()) if request.arms == [] else None
 
 
 @given(st.integers(0, 10**MAX_DIGITS - 1), st.integers(-MAX_POWER - 1, MAX_POWER + 1))
@@ -122,6 +130,8 @@ def test_bodies_that_end_early_are_not_read(end: int, more: bytes) -> None:
         '[{"id": "a", "x": [1], "features": {}}]',
         '[{"id": "a", "x": [1]}, {"id": "b", "x": [1, 2]}]',
         '[{"id": "a", "id": "b"}, {"x": [1], "x": [1]}]',
+        '[{"id": "a", "id": "x"}, {"id": "c", "x": [1]}]',
+        '[{"x": [1], "x": [1]}]',
         '[{"id": "", "x": [1]}]',
         '[{"id": "\\u0061", "x": [1]}]',
         '[{"id": "ä", "x": [1]}]',
@@ -137,6 +147,8 @@ def test_bodies_that_end_early_are_not_read(end: int, more: bytes) -> None:
         '[{"id": "a", "x": [1e]}]',
         '[{"id": "a", "x": [1e+]}]',
         '[{"id": "a", "x": [1e999]}]',
+        '[{"id": "a", "x": [0.' + 999 * "0" + "1e1010]}]",
+        '[{"id": "a", "x": [1' + 64 * "0" + ".25]}]",
         '[{"id": "a", "x": [NaN]}]',
         '[{"id": "a", "x": [1,]}]',
         '[{"id": "a", "x": [1]},]',
@@ -156,4 +168,38 @@ def test_the_first_key_of_the_outer_object_counts() -> None:
     assert split_json(b'{"x": 1, "subject": "\\"arms\\": [') is None
     twice = split_json(b'{"arms": [{"id": "a", "x": [1]}], "arms": [{"id": "b", "x": [2]}]}')
     assert twice is not None
-    assert twice[0] == b'{"arms": null, "arms": [{"id": "b", "x": [2]}]}'
+    assert twice[0] == b'{"arms": [], "arms": [{"id": "b", "x": [2]}]}'
+    assert at_once(b'{"arms": [{"id": "a", "x": [1]}], "arms": null}') is None
+
+
+def interpreted() -> dict[str, Any]:
+    """The compiled functions as Python runs them: there a place after the end is an error."""
+    names = dict(vars(json_table))
+    for kernel in KERNELS:
+        if kernel.function.__module__ == json_table.__name__:
+            names[kernel.function.__name__] = FunctionType(kernel.function.__code__, names)
+    return names
+
+
+def test_nothing_is_read_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_table, "read_arms", interpreted()["read_arms"])
+    spaced, short = (
+        b'{"\\"":0,"arms" : [ {"id" : "a" , "x" : [ 1 ] } ] }',
+        b'{"x":0,"arms":[{"x":[-0.0e+1,2E-3],"id":"a"}]}',
+    )
+    for body in (BODY, spaced, short):
+        for end in range(len(body) + 1):
+            for last in (b"", *(bytes([byte]) for byte in b'"\\,:[]{} -.eE0ai')):
+                split_json(body[:end] + last)
+
+
+DECIDE = next(BoundEndpoint(each, Mock(), Mock()) for each in TABLE if BINARY in each.takes)
+
+
+def test_only_the_usual_form_is_read_at_once_by_the_service() -> None:
+    request, table = DECIDE._parse(BODY, binary=False)
+    assert table is not None
+    assert (request.arms, table.tolist()) == (["a", "b"], [[0.5, -1.2], [0.0, 1.25]])
+    for rest in ('"arms": null', '"arms": ["c"]', '"shape": [1, 1]'):
+        request, table = DECIDE._parse(f'{{"arms": [{{"id": "a", "x": [1]}}], {rest}}}'.encode(), binary=False)
+        assert table is None

@@ -196,6 +196,10 @@ def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.M
     monkeypatch.setattr(_sql.SQL, "_rows", note)
     assert [event.seq for event, _ in store.after(0)] == list(range(1, 41))
     assert max(read[1:]) < 1000 < read[0]  # the first look tells how large they are
+    read.clear()
+    with store.view():
+        assert [event.seq for event, _ in store.after(0, upto=19)] == list(range(1, 20))
+    assert len(read) > 1  # of one moment all the same
     pages = [[event.seq for event in store.recent(1, ["decide"], 30, before)] for before in (None, 39, 2)]
     assert pages == [[40, 39], [38, 37], [1]]
     monkeypatch.setattr(_sql, "CHUNK_BYTES", 1)

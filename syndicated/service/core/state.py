@@ -24,6 +24,7 @@ log = logging.getLogger("syndicated")
 SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
 MAX_RECORD_BYTES = 64 * 2**20  # of the decisions kept in memory, the latest; others are looked up in the journal
 MAX_RUN = 1000  # events that are folded together
+MAX_RUN_BYTES = 2 * 2**20  # of their bodies, and of the decisions that they are about
 REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
 AUDIT_KINDS = (
     "create",
@@ -125,14 +126,15 @@ class State:
     def follow(self, store: Store, upto: int, own: Mapping[int, Folded]) -> bool:
         """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.
 
-        False if earlier events were erased or pruned meanwhile. Then the state must be loaded again: records in memory
-        may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
+        False if others have erased or pruned earlier events meanwhile. Then the state must be loaded again: records in
+        memory may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
         """
         at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
         others = map(_stored, store.after(self.seq, upto=upto, without=without, known_from=known_from))
         for run in _runs(_merged(at_hand, others)):
-            if run[0][0].kind in REWRITING_KINDS and not self._has_pruned(run[0][0], store):
+            event, _ = run[0]
+            if event.kind in REWRITING_KINDS and event.seq not in own and not self._has_pruned(event, store):
                 return False
             self._fold_stored(self._with_decisions(run, store, known_from))
         self.followed = self.seq
@@ -173,7 +175,9 @@ class State:
                 for pair in run:
                     self._fold_stored([pair])
                 return
-            what = f"event {event.seq} of bandit {event.bandit}, kind {shorten(event.kind)}"
+            last, _ = run[-1]
+            which = f"event {event.seq}" if last is event else f"one of the events {event.seq} to {last.seq}"
+            what = f"{which} of bandit {event.bandit}, kind {shorten(event.kind)}"
             self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
             raise DamageError(self.damage) from error
 
@@ -224,7 +228,8 @@ class State:
 
     def _fold_feedback(self, bandit: Bandit, run: Run) -> None:
         """Fold events about decisions, all of which are read before anything changes; some may be gone."""
-        found = [(event, record or self._unread(event.ref or 0)) for event, record in run]
+        unread = {ref: self._unread(ref) for ref in {event.ref or 0 for event, record in run if record is None}}
+        found = [(event, record or unread[event.ref or 0]) for event, record in run]
         feedback = [(event, record, record.decided) for event, record in found if record is not None]
         self._advance(run)
         for event, record, _ in feedback:
@@ -353,14 +358,17 @@ class Draft:
 def _runs(pairs: Iterable[Folded]) -> Iterator[Run]:
     """Runs of events, each folded at once: what a fold does anew for each event costs more than to count it."""
     run: list[Folded] = []
+    size = 0
     for pair in pairs:
-        if run and not _goes_on(run[0][0], pair[0]):
+        event, record = pair
+        if run and not _goes_on(run[0][0], event):
             yield run
-            run = []
+            run, size = [], 0
         run.append(pair)
-        if len(run) >= MAX_RUN:
+        size += len(event.body) + (0 if record is None else len(record.event.body))
+        if len(run) >= MAX_RUN or size >= MAX_RUN_BYTES:
             yield run
-            run = []
+            run, size = [], 0
     if run:
         yield run
 

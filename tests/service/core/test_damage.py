@@ -11,6 +11,7 @@ import pytest
 from support.core_service import ASK, VECTOR, Clock, Harness, contents, run
 
 from syndicated.cli import main
+from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
 from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequest, Spec
@@ -264,7 +265,9 @@ def test_expectation_30_what_cannot_be_folded_ends_in_one_line(file: Path, capsy
     assert any("no service can start from it" in fault for fault in _faults(file))
 
 
-def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is_named(tmp_path: Path) -> None:
+def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fill() -> None:
         core = Harness(tmp_path / "journal.db", Clock())
         await core.create("a")
@@ -274,6 +277,10 @@ def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is
         await core.service.stop()
 
     run(fill())
+    with closing(SQLite(tmp_path / "journal.db", read_only=True)) as store, monkeypatch.context() as failing:
+        failing.setattr(Bandit, "fold_decisions", lambda *given: 1 / 0)  # after all were read: it may be any of them
+        with pytest.raises(DamageError, match="one of the events 2 to 6 of bandit 1, kind 'decide', cannot be read"):
+            State.load(store)
     _change(tmp_path / "journal.db", lambda db: db.execute("UPDATE log SET body = X'FF00' WHERE seq = 4"))
     with closing(SQLite(tmp_path / "journal.db", read_only=True)) as store:
         state = State.load(store, upto=1)

@@ -1,21 +1,22 @@
 """The live state is what a full replay of the journal gives, whatever happens."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from support.core_service import Clock, Harness, contents, run
+from support.core_service import Clock, Harness, PlayCore, contents, run
 
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Record, encode
+from syndicated.service.core.records import Record, decode_decided, encode
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import SERVICE_ID, State
 from syndicated.store import Event, SQLite, StoreError
@@ -167,6 +168,58 @@ def test_events_that_are_folded_together_are_folded_as_one_by_one(
         assert kinds >= {"decide", "reward", "late", "activate", "close", "configure"}
         store.close()
         await harness.service.stop()
+
+    run(test())
+
+
+def test_events_that_are_folded_together_are_bounded_in_bytes(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all arms a decision may be megabytes, and those of a thousand rewards would be in memory at once."""
+    monkeypatch.setattr("syndicated.service.core.state.MAX_RUN_BYTES", 2000)
+    fold, sizes = State._fold_run, dict[str, list[int]]()
+
+    def watch(self: State, run: Sequence[tuple[Event, Record | None]]) -> None:
+        bodies = [event.body + (record.event.body if record else b"") for event, record in run]
+        assert sum(map(len, bodies[:-1])) < 2000
+        sizes.setdefault(run[0][0].kind, []).append(len(run))
+        fold(self, run)
+
+    async def test(core: Harness) -> None:
+        await core.create()
+        made = [await core.decide() for _ in range(30)]
+        for reply in made:
+            await core.reward(reply.decision_id, 1.0)
+        monkeypatch.setattr(State, "_fold_run", watch)
+        assert core.replayed() == core.contents()
+        monkeypatch.setattr(State, "_fold_run", fold)
+        for kind in ("decide", "reward"):
+            assert 1 < max(sizes[kind]) < 30
+
+    play_core(test)
+
+
+def test_a_decision_in_memory_is_read_once_for_all_events_about_it_that_are_folded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy for each of a thousand rewards, of a decision of megabytes, would be gigabytes."""
+
+    async def test() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create(window=10.0, aggregate="sum")
+        id_ = (await core.decide()).decision_id
+        with closing(SQLite(core.file, read_only=True)) as store:
+            state = State.load(store)
+            for _ in range(5):
+                await core.reward(id_, 0.1)
+            read = Mock(side_effect=decode_decided)
+            monkeypatch.setattr("syndicated.service.core.records.decode_decided", read)
+            assert state.follow(store, store.last(), {})
+        assert read.call_count == 1
+        record = state.record(2)
+        assert record is not None
+        assert len(record.about) == 5
+        await core.service.stop()
 
     run(test())
 

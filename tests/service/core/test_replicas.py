@@ -224,6 +224,30 @@ def test_what_one_replica_erases_no_other_keeps(database: Callable[[], str]) -> 
     run(test())
 
 
+def test_who_erases_keeps_its_state_and_others_load_theirs_again(database: Callable[[], str]) -> None:
+    """To load a large one takes seconds, while nobody is answered."""
+
+    async def test() -> None:
+        address = database()
+        first, other = Service(open_store(address)), Service(open_store(address))
+        for service in (first, other):
+            service.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        reply = await first.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        await other.read(lambda batch: None)
+        before = first.state, other.state
+        await first.admin.erase("", "ann")
+        for service in (first, other):
+            await service.read(lambda batch: None)
+        assert (first.state is before[0], other.state is before[1]) == (True, False)
+        assert contents(first.state) == contents(other.state)
+        with refused(404, "unknown-decision"):
+            await first.decisions.decision("b", reply.decision_id)
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test())
+
+
 def test_replicas_agree_to_the_bit_about_named_arms_and_their_models(database: Callable[[], str]) -> None:
     async def test() -> None:
         address = database()
