@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from syndicated._compiled import KERNELS
-from syndicated.features import json_table
 from syndicated.features._decimals import MAX_DIGITS, MAX_POWER, nearest_float
 from syndicated.features._json_table import split_json
 from syndicated.service.core.messages import Arm, DecideRequest
@@ -174,15 +173,15 @@ def test_the_first_key_of_the_outer_object_counts() -> None:
 
 def interpreted() -> dict[str, Any]:
     """The compiled functions as Python runs them: there a place after the end is an error."""
-    names = dict(vars(json_table))
+    names = dict(vars(_json_table))
     for kernel in KERNELS:
-        if kernel.function.__module__ == json_table.__name__:
+        if kernel.function.__module__ == _json_table.__name__:
             names[kernel.function.__name__] = FunctionType(kernel.function.__code__, names)
     return names
 
 
 def test_nothing_is_read_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_table, "read_arms", interpreted()["read_arms"])
+    monkeypatch.setattr(_json_table, "read_arms", interpreted()["read_arms"])
     spaced, short = (
         b'{"\\"":0,"arms" : [ {"id" : "a" , "x" : [ 1 ] } ] }',
         b'{"x":0,"arms":[{"x":[-0.0e+1,2E-3],"id":"a"}]}',
