@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from syndicated._compiled import KERNELS
+from syndicated.features import _json_table
 from syndicated.features._decimals import MAX_DIGITS, MAX_POWER, nearest_float
 from syndicated.features._json_table import split_json
 from syndicated.service.core.messages import Arm, DecideRequest
