@@ -275,10 +275,11 @@ class Admin:
             yield page
 
     async def _recent(self, id_: int, kinds: Sequence[str], limit: int) -> AsyncIterator[list[Event]]:
-        before: int | None = None
-        while limit and (page := await self._submit(partial(_page, id_=id_, kinds=kinds, limit=limit, before=before))):
+        ask, before = self._submit, None
+        while limit and (page := await ask(partial(_page, id_=id_, kinds=kinds, limit=limit, before=before))):
             yield page
             limit, before = limit - len(page), page[-1].seq
+            ask = self._group_commit.go_on  # what has begun is not refused because others wait
 
     async def export(self, name: str, after: int = 0, limit: int = sys.maxsize) -> Export:
         """The events of a bandit after a sequence number, in order."""

@@ -327,7 +327,8 @@ class Bandit:
         found: list[str] = []
         if self.history.learned < MIN_ALARM_REWARDS:
             return found
-        for axis, p in zip(self.agent.tuner.axes(), self.agent.tuner.probabilities(), strict=True):
+        tuner = self.agent.tuner  # one: metrics ask while a configuration may put another agent in its place
+        for axis, p in zip(tuner.axes(), tuner.probabilities(), strict=True):
             if len(p) < 2:
                 continue
             value = ", ".join(f"{name}={number:g}" for name, number in axis[int(np.argmax(p))].items())

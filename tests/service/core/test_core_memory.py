@@ -132,3 +132,21 @@ def test_what_is_imported_is_in_memory_as_it_is_in_the_log(play_core: PlayCore) 
         assert record.about == stored[event.seq]
 
     play_core(test)
+
+
+def test_a_list_that_has_begun_is_not_cut_short_by_a_full_queue(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.store._sql.CHUNK_BYTES", 1)  # so that a page has one decision
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        for _ in range(3):
+            await harness.decide()
+        pages = []
+        async for page in harness.service.admin.latest("b", 10):
+            pages.append(page)
+            monkeypatch.setattr(harness.service.group_commit, "limit", 0)
+        assert [len(page) for page in pages] == [1, 1, 1]
+
+    play_core(test)
