@@ -12,6 +12,7 @@ shows, Σ |grad f|² + m lam; a step that would raise the loss is halved instead
 """
 
 import math
+from copy import copy
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from syndicated.streams import WEIGHTS, Stream
 from syndicated.types import Array
 
 RETRAIN_GROWTH = 1.3  # of the count of observations, until the network is trained again
+CALL_WORK = 8_000  # gradients that could be computed in the time that a call takes which computes none
 
 
 class Settings(NamedTuple):
@@ -41,6 +43,10 @@ class Settings(NamedTuple):
         """The shape of every layer."""
         ends = [2 * size, *[self.units] * (self.depth - 1), 1]
         return [(after, before) for before, after in pairwise(ends)]
+
+    def work(self, size: int, rows: int) -> int:
+        """What it takes to evaluate so many rows of this size, in gradients by a weight."""
+        return CALL_WORK + rows * sum(after * before for after, before in self.shapes(size))
 
     def start(self, size: int) -> Array:
         """The first weights, one layer after the other; the same for everyone."""
@@ -68,15 +74,28 @@ class Network:
         self.weights, self.Z, self.level = self.first, np.full(len(self.first), settings.lam), 0.0
         self.count, self.due = 0, 1
 
-    def follow(self, X: Array, y: Array) -> None:
-        """Learn what the data have more than what was learned."""
-        while self.count < len(y):
+    def follow(self, X: Array, y: Array, work: float = math.inf) -> None:
+        """Learn what the data have more than what was learned; what would be too much work is left for later.
+
+        Work is counted in gradients by a weight.
+        """
+        while self.count < len(y) and (work := work - self._next_work()) >= 0:
             _, g = self.evaluate(X[self.count : self.count + 1])
             self.Z = self.Z + g[0] ** 2 / self.settings.units
             self.count += 1
             if self.count == self.due:
                 self.train(X[: self.count], y[: self.count])
                 self.due = max(self.count + 1, math.ceil(RETRAIN_GROWTH * self.count))
+
+    def _next_work(self) -> int:
+        """What the next observation takes, with the training that is due at it."""
+        seen, work = self.count + 1, self.settings.work
+        training = (self.settings.steps + 1) * work(self.size, seen) if seen == self.due else 0
+        return work(self.size, 1) + training
+
+    def copy(self) -> "Network":
+        """The same network, to be trained apart from this one: no array is ever changed in place."""
+        return copy(self)
 
     def evaluate(self, X: Array) -> tuple[Array, Array]:
         """f of every row in the unit of rewards, and its gradient."""

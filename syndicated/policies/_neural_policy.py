@@ -1,6 +1,7 @@
 """What the policies on a network share."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,6 +16,8 @@ from syndicated.space import Space
 from syndicated.types import Arms, Array, Params
 
 WHOLE = ("steps", "width", "depth")
+MOMENT_WORK = 2_000_000  # gradients by a weight that scores compute to train, if others train the rest: some 10 ms
+PIECE_GRADIENTS = 2**15  # that are computed at once for scores
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,6 +29,9 @@ class NeuralPolicy(ScaledPolicy):
     network, which all observations reach. `boldness` c stands for alpha = c s, with s the standard deviation of the
     rewards. Where no alpha is given, features are in units of their own, and rewards in s. The state has the
     observations only: networks are made of them when they are asked for.
+
+    Where somebody `trains_apart`, scores train only what takes a moment, and are those of the networks as far as they
+    are trained; `training` is what is left to do, on any thread.
     """
 
     hyper: ClassVar[dict[str, tuple[float, float]]] = {
@@ -47,6 +53,8 @@ class NeuralPolicy(ScaledPolicy):
         super().__post_init__()
         self.X, self.y = np.zeros((0, self.size)), np.zeros(0)
         self._networks: dict[Settings, Network] = {}
+        self._asked: list[Settings] = []  # of the networks that were asked for last
+        self.trains_apart = False
         self.prepare([])
 
     @property
@@ -82,7 +90,8 @@ class NeuralPolicy(ScaledPolicy):
         self.X, self.y = np.vstack([self.X, row]), np.append(self.y, reward)
 
     def _rescale(self, factors: Array) -> None:
-        self.X, self._networks = self.X * factors, {}
+        if (factors != 1.0).any():  # not if a column has its first unit: all rows had a 0 there
+            self.X, self._networks = self.X * factors, {}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         self._networks = {}
@@ -92,17 +101,77 @@ class NeuralPolicy(ScaledPolicy):
         wrong = super().invalid_array(arrays)
         return "y" if wrong is None and len(arrays["X"]) != len(arrays["y"]) else wrong
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a network that was just asked for has still to learn some of the observations."""
+        return any(network.count < len(self.y) for network in self._asked_networks())
+
+    def training(self) -> "Training":
+        """What the networks that were just asked for have still to learn."""
+        return Training(self._networks, self._asked_networks(), self.X, self.y)
+
+    def _asked_networks(self) -> list[Network]:
+        return [self._networks[settings] for settings in self._asked if settings in self._networks]
+
+    def work(self, rows: int, points: Sequence[Params]) -> int:
+        """What it takes to score so many rows, in gradients by a weight."""
+        return sum(
+            settings.work(self.size, rows) for settings in {_settings(self.theory(0, point)) for point in points}
+        )
+
     def _network(self, point: Params) -> Network:
-        whole = (int(point[name]) for name in WHOLE)
-        settings = Settings(point["lam"], point["eta"], *whole)
-        network = self._networks.setdefault(settings, Network(settings, self.size, scaled=self.units.due > 0))
-        network.follow(self.X, self.y)
-        return network
+        return self._followed([point])[0]
+
+    def _followed(self, points: Sequence[Params]) -> list[Network]:
+        """The network of every point, brought up to the data; as far as is a moment's work if others train."""
+        asked = [_settings(point) for point in points]
+        self._asked = list(dict.fromkeys(asked))
+        work = MOMENT_WORK / len(self._asked) if self.trains_apart else math.inf
+        for settings in self._asked:
+            if settings not in self._networks:
+                self._networks[settings] = Network(settings, self.size, scaled=self.units.due > 0)
+            self._networks[settings].follow(self.X, self.y, work)
+        return [self._networks[settings] for settings in asked]
 
     def _beliefs(self, rows: Array, points: Sequence[Params]) -> list[tuple[Array, Array]]:
         """For every point f of the rows, from the level, and sqrt(g'Z⁻¹g/m)."""
-        found = {}
-        for network in {id(each): each for each in map(self._network, points)}.values():
-            f, g = network.evaluate(rows)
-            found[network.settings] = network.unit * f, np.sqrt(network.squares(g))
-        return [found[self._network(point).settings] for point in points]
+        networks, found = self._followed(points), {}
+        for network in {id(each): each for each in networks}.values():
+            pieces = [_belief(network, piece) for piece in _pieces(rows, network)]
+            f, widths = (np.concatenate(part) for part in zip(*pieces, strict=True))
+            found[network.settings] = f, widths
+        return [found[network.settings] for network in networks]
+
+
+class Training:
+    """Networks on their way to the observations of a moment, on any thread, while the policy goes on with its own."""
+
+    def __init__(self, own: dict[Settings, Network], asked: Sequence[Network], X: Array, y: Array) -> None:
+        self._own, self._X, self._y = own, X, y
+        self._copies = [network.copy() for network in asked if network.count < len(y)]
+
+    def run(self) -> None:
+        """Learn what there was to learn."""
+        for network in self._copies:
+            network.follow(self._X, self._y)
+
+    def hand_over(self) -> None:
+        """Give the policy what was trained. One that was restored or has other units meanwhile has other networks."""
+        for network in self._copies:
+            if network.count > self._own[network.settings].count:
+                self._own[network.settings] = network
+
+
+def _settings(point: Params) -> Settings:
+    return Settings(point["lam"], point["eta"], *(int(point[name]) for name in WHOLE))
+
+
+def _pieces(rows: Array, network: Network) -> Iterator[Array]:
+    """Some rows at a time: gradients that are in the processor's cache take a fifth of the time of others."""
+    count = max(1, PIECE_GRADIENTS // len(network.first))
+    return (rows[begin : begin + count] for begin in range(0, len(rows), count))
+
+
+def _belief(network: Network, rows: Array) -> tuple[Array, Array]:
+    f, g = network.evaluate(rows)
+    return network.unit * f, np.sqrt(network.squares(g))

@@ -27,12 +27,24 @@ FIELD_TYPES = (int, int, str, float, int | None, float | None, str | None, str |
 _pack_numbers = struct.Struct("<qqdqd").pack
 
 
+class PackedBody(bytes):
+    """A large body that is packed when it is made, on any thread, and not while others wait for its event."""
+
+    def __init__(self, body: bytes) -> None:
+        self.packed = _pack(body)
+
+
 def seal(event: Event) -> tuple[Any, ...]:
     """The row of an event."""
-    body, mark = event.body, PLAIN
-    if len(body) >= MIN_COMPRESSED and body.count(0) > (LARGE_ZEROS if len(body) > LARGE else ZEROS) * len(body):
-        body, mark = zlib.compress(body, LEVEL), COMPRESSED
+    mark, body = event.body.packed if isinstance(event.body, PackedBody) else _pack(event.body)
     return *event[:-1], mark + _checksum(event, body) + body
+
+
+def _pack(body: bytes) -> tuple[bytes, bytes]:
+    """A body as it is kept, and the mark before it."""
+    if len(body) >= MIN_COMPRESSED and body.count(0) > (LARGE_ZEROS if len(body) > LARGE else ZEROS) * len(body):
+        return COMPRESSED, zlib.compress(body, LEVEL)
+    return PLAIN, body
 
 
 def unseal(row: Sequence[Any], journal: str) -> Event:

@@ -30,6 +30,7 @@ from syndicated.service.core.messages import (
     ModelReply,
     Spec,
 )
+from syndicated.service.core.model_load import ModelLoad
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.relearning import Relearning, becomes_named
@@ -223,14 +224,19 @@ class Admin:
     async def load_model(self, actor: str, name: str, model: bytes | int) -> BanditReply:
         """Go on from a model: the content of a file, or the version of a saved one (a roll-back)."""
         data = await self.model(name, model) if isinstance(model, int) else model
+        kept = {"version": model} if isinstance(model, int) else {}
+        before = await self._submit(lambda batch: batch.state.bandit(name))
+        epoch = before.epoch
+        load = await asyncio.to_thread(ModelLoad.of, before, {"actor": actor, "model": data, **kept})
 
         def run(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
-            _, agent = build_parts(bandit.spec)
-            agent.restore(data)
-            kept = {"version": model} if isinstance(model, int) else {}
-            event = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": data, **kept})
-            return msgspec.structs.replace(_bandit_reply(bandit), version=event.seq, known_arms=len(known_arms(agent)))
+            if (bandit.id, bandit.epoch) != (before.id, epoch):
+                raise Problem(409, "conflict", "the bandit became another one while the model was read")
+            event = Event(batch.next_number(), SERVICE_ID, "load", batch.now, body=load)
+            batch.append(event)
+            known = len(known_arms(load.agent))
+            return msgspec.structs.replace(_bandit_reply(bandit), version=event.seq, known_arms=known)
 
         return await self._submit(run)
 

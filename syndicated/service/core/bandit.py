@@ -25,6 +25,7 @@ from syndicated.agent import Agent, build_agent, check_sparse
 from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.policies import POLICIES
+from syndicated.policies._neural_policy import NeuralPolicy
 from syndicated.policies.base import ArmPolicy
 from syndicated.registry import find
 from syndicated.service.core.arms import ArmTable, RegisteredArms
@@ -32,7 +33,7 @@ from syndicated.service.core.history import History
 from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
 from syndicated.service.core.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
-from syndicated.service.core.size_limits import max_known_arms
+from syndicated.service.core.size_limits import check_networks, max_known_arms
 from syndicated.service.core.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
@@ -109,9 +110,12 @@ class Bandit:
         self.agent.player.retire(arm)
         self.version = seq
 
-    def load(self, model: bytes, event: Event) -> None:
-        """Go on from a stored model of the same agent."""
-        self.agent.restore(model)
+    def load(self, model: bytes, event: Event, ready: Agent | None = None) -> None:
+        """Go on from a stored model of the same agent, or from an agent that was brought to it."""
+        if ready is None:
+            self.agent.restore(model)
+        else:
+            self.agent = ready
         self.version = event.seq
         self.loads = [*self.loads, Load(event.seq, event.at, self.history.count)][-MAX_LOADS:]
 
@@ -163,6 +167,11 @@ class Bandit:
         """The arms that have a model of their own."""
         return known_arms(self.agent)
 
+    @property
+    def networks(self) -> list[NeuralPolicy]:
+        """The copies of its policy, if they train networks."""
+        return [policy for policy in self.agent.player.policies if isinstance(policy, NeuralPolicy)]
+
     def turn(self, salt: int = 0) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice, salt)
 
@@ -183,6 +192,9 @@ class Bandit:
             decided = self._decided(request, ids, X, place, by=by, propensity=chance, ranking=ranking)
             return decided, replace(turn, made=turn.made + 1)
         self.agent.player.salt = turn.salt
+        for policy in self.networks:
+            check_networks(self.agent, K)
+            policy.trains_apart = True  # see `NetworkTraining`
         seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
         after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice, turn.salt)

@@ -15,6 +15,7 @@ from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest
+from syndicated.service.core.network_training import NetworkTraining
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Decided, Record, decode
 from syndicated.service.core.size_limits import check_request
@@ -49,6 +50,7 @@ class Decisions:
     def __init__(self, group_commit: GroupCommit) -> None:
         self._group_commit = group_commit
         self.ids = DecisionIds(group_commit.store.secret)
+        self._training = NetworkTraining(group_commit)
         self.counts = {"repeated": 0, "conflict": 0}
 
     def decide(self, name: str, request: DecideRequest, X: Array | None = None) -> "asyncio.Future[DecideReply]":
@@ -98,6 +100,8 @@ class Decisions:
                 raise Problem(409, "conflict", "the bandit got other features while this request waited")
             arms = bandit.registered.table(request, X)
         decided, turn = bandit.propose(request, arms, batch.turn(bandit))
+        if any(policy.is_behind for policy in bandit.networks):
+            batch.on_commit.append(partial(self._training.want, bandit.id))
         return self._reply(batch.decide(bandit, decided, turn, request).seq, decided)
 
     def _reply(self, seq: int, decided: Decided, repeated: bool = False) -> DecideReply:

@@ -560,7 +560,7 @@ class GroupCommit:
             await self.go_on(lambda batch: self._write(batch, snapshots, replayed))
         else:
             after = self._snapshot_seq if if_due else None  # of several that began at once the first takes them for all
-            if not await _on_own_thread(self.store.save_beside, snapshots, KEPT_SNAPSHOTS, after):
+            if not await on_own_thread("saver", self.store.save_beside, snapshots, KEPT_SNAPSHOTS, after):
                 return self._snapshot_seq
             await self.go_on(lambda batch: self._saved(draft.seq, replayed))
         self._snapshot_cost = time.perf_counter() - begin
@@ -597,7 +597,7 @@ class GroupCommit:
         self._replay_seconds = max(0.0, self._replay_seconds - replayed)
 
 
-async def _on_own_thread(run: Callable[..., T], *arguments: Any) -> T:
+async def on_own_thread(name: str, run: Callable[..., T], *arguments: Any) -> T:
     """Run something that may take a minute, on a thread that nobody waits for when the process ends."""
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()  # whoever waits may be cancelled; this goes on
@@ -608,7 +608,7 @@ async def _on_own_thread(run: Callable[..., T], *arguments: Any) -> T:
         except BaseException as error:
             outcome.set_exception(error)
 
-    threading.Thread(target=work, name="saver", daemon=True).start()
+    threading.Thread(target=work, name=name, daemon=True).start()
     return await asyncio.wrap_future(outcome)
 
 

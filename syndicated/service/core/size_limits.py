@@ -6,11 +6,13 @@ What is checked here is what callers ask for: journals of before these limits st
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from syndicated._models.network import CALL_WORK
 from syndicated._validation import shorten
 from syndicated.agent import Agent
 from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.policies import POLICIES, LinUCB
+from syndicated.policies._neural_policy import NeuralPolicy
 from syndicated.registry import find
 from syndicated.service.core.messages import Arm, DecideRequest, Spec
 from syndicated.types import Array
@@ -26,6 +28,7 @@ MAX_COLUMNS = 256  # of a policy with matrices, whose rewards cost the square of
 MAX_POINTS = 10_000  # combinations of candidates
 # Arguments and candidates of policies: what a decision or a reward costs grows with them, with `cap` by its square.
 MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
+MAX_NETWORK_WORK = 10_000_000  # gradients of a decision: by each weight of all candidates' networks, at each arm
 ARM_MODELS_BYTES = 2**30  # of the models of a bandit's arms together
 BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
 
@@ -99,6 +102,16 @@ def check_theory(agent: Agent) -> None:
         if own.get(argument, 0) > most:
             must = f"{argument} of a policy must be at most {most} in a service"
             raise InputError(f"{must}: its own is {own[argument]:g}, by its horizon and variation")
+    check_networks(agent, 1)
+
+
+def check_networks(agent: Agent, arms: int) -> None:
+    """Refuse to score arms by networks that are too many or too large for it."""
+    policy = agent.player.policies[0]
+    work = policy.work(arms, agent.player.tuner.points) if isinstance(policy, NeuralPolicy) else 0
+    if work > MAX_NETWORK_WORK:
+        must = f"arms times the weights of all candidates' networks must be at most {MAX_NETWORK_WORK}"
+        raise InputError(f"{must}, with {CALL_WORK} more for each network; got {work} for {arms} arms")
 
 
 def check_rewards(spec: Spec, agent: Agent) -> None:

@@ -15,6 +15,7 @@ from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit, BanditDraft
 from syndicated.service.core.messages import Arm, Spec
+from syndicated.service.core.model_load import ModelLoad
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import RECORD_BYTES, Key, Record, decode
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
@@ -292,7 +293,8 @@ class State:
             elif event.kind == "drop":
                 bandit.drop_arm(body["arm"])
             elif event.kind == "load":
-                bandit.load(body["model"], event)
+                ready = event.body.agent if isinstance(event.body, ModelLoad) else None
+                bandit.load(body["model"], event, ready)
             elif event.kind in ("importing", "import"):
                 bandit.importing = event.kind == "importing"
 

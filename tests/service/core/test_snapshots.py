@@ -13,8 +13,9 @@ from support.core_service import Clock, Harness, PlayCore, contents, refused, ru
 
 from syndicated import Agent, ArmUCB
 from syndicated._agent_state import AgentCopy
-from syndicated.service.core import admin
+from syndicated.service.core import admin, model_load
 from syndicated.service.core.messages import Arm
+from syndicated.service.core.model_load import ModelLoad
 from syndicated.service.core.state import Draft, State
 from syndicated.store import SQLite, StoreError
 from syndicated.types import Decision
@@ -242,6 +243,63 @@ def test_the_answer_to_a_change_is_the_bandit_as_it_is_then(play_core: PlayCore)
         assert relearned.known_arms > 0
 
     play_core(test)
+
+
+def _noted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[str]:
+    """The threads on which something is called from now on."""
+    threads, call = list[str](), getattr(owner, name)
+
+    def note(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return call(*arguments)
+
+    monkeypatch.setattr(owner, name, note)
+    return threads
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_expectation_27_a_model_is_read_and_packed_beside_the_others(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(**SPEC)
+        await learn(harness, 20)
+        saved, model = await harness.service.admin.save_model("b"), await harness.service.admin.model("b")
+        await learn(harness, 20)
+        restored, encoded = _noted(monkeypatch, Agent, "restore"), _noted(monkeypatch, model_load, "encode")
+        await harness.service.admin.load_model("", "b", saved.version if kept else model)
+        assert len(restored) == 1 + kept
+        assert len(encoded) == 1
+        assert not [name for name in restored + encoded if not name.startswith("asyncio_")]
+        assert await harness.service.admin.model("b") == model
+        await learn(harness, 20)  # and goes on from it as a replay does
+
+    play_core(test)
+
+
+def test_a_model_that_was_read_for_another_epoch_is_refused(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(**SPEC)
+        await learn(harness, 5)
+        model, read = await harness.service.admin.model("b"), ModelLoad.of
+        loop, admin_ = asyncio.get_running_loop(), harness.service.admin
+
+        def change_meanwhile(bandit: Any, body: Any) -> ModelLoad:
+            load = read(bandit, body)
+            asyncio.run_coroutine_threadsafe(_change_seed(admin_), loop).result()
+            return load
+
+        monkeypatch.setattr(ModelLoad, "of", change_meanwhile)
+        with refused(409, "conflict", "the bandit became another one while the model was read"):
+            await admin_.load_model("", "b", model)
+
+    play_core(test)
+
+
+async def _change_seed(admin_: admin.Admin) -> None:
+    await admin_.update("", "b", {"seed": 7})
 
 
 def test_a_snapshot_that_fails_is_told_and_tried_again_later(
