@@ -14,14 +14,12 @@ from syndicated.store._base import (
     copy,
 )
 from syndicated.store._group import check_group, form_group, place_of
-from syndicated.store._seal import PackedBody
 from syndicated.store._sqlite import SQLite
 
 __all__ = [
     "SCHEMES",
     "DamageError",
     "Event",
-    "PackedBody",
     "SQLite",
     "Snapshot",
     "Store",

@@ -34,7 +34,13 @@ from syndicated.service.core.model_load import ModelLoad
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.relearning import Relearning, becomes_named
-from syndicated.service.core.size_limits import check_registration, check_rewards, check_spec, check_theory
+from syndicated.service.core.size_limits import (
+    check_registration,
+    check_rewards,
+    check_shared_model,
+    check_spec,
+    check_theory,
+)
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event, Store, StoreConflictError, StoreError
 
@@ -228,6 +234,8 @@ class Admin:
         before = await self._submit(lambda batch: batch.state.bandit(name))
         epoch = before.epoch
         load = await asyncio.to_thread(ModelLoad.of, before, {"actor": actor, "model": data, **kept})
+        if self._group_commit.store.shared:
+            check_shared_model(len(load.packed[1]))
 
         def run(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)

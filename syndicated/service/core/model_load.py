@@ -8,7 +8,7 @@ from syndicated.errors import SyndicatedError
 from syndicated.service.core.bandit import Bandit, build_parts
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import encode
-from syndicated.store import PackedBody
+from syndicated.store._seal import PackedBody
 
 
 class ModelLoad(PackedBody):
