@@ -8,7 +8,7 @@ to the bit.
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -168,9 +168,10 @@ class Bandit:
         return known_arms(self.agent)
 
     @property
-    def networks(self) -> list[NeuralPolicy]:
+    def networks(self) -> Sequence[NeuralPolicy]:
         """The copies of its policy, if they train networks."""
-        return [policy for policy in self.agent.player.policies if isinstance(policy, NeuralPolicy)]
+        copies = self.agent.player.policies
+        return cast(Sequence[NeuralPolicy], copies) if isinstance(copies[0], NeuralPolicy) else ()
 
     def turn(self, salt: int = 0) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice, salt)
