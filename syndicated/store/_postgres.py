@@ -183,10 +183,10 @@ class Postgres(SQL):
 
     def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
         """Sent as one, so that one answer is waited for; the second sees what was added while the first waited."""
-        numbers = "(" + ",".join(map(str, refs)) + ")"
-        held = f"SELECT seq FROM log WHERE seq IN {numbers} AND body <> '' ORDER BY seq{self._for_update}"
+        numbers = f"ANY('{{{','.join(map(str, refs))}}}'::bigint[])"
+        held = f"SELECT seq FROM log WHERE seq = {numbers} AND body <> '' ORDER BY seq{self._for_update}"
         with self._errors():
-            cursor = self._connected().execute(f"{held}; SELECT {COLUMNS} FROM log WHERE ref IN {numbers} ORDER BY seq")
+            cursor = self._connected().execute(f"{held}; SELECT {COLUMNS} FROM log WHERE ref = {numbers} ORDER BY seq")
             found: dict[int, list[Event]] = {seq: [] for (seq,) in cursor.fetchall()}
             cursor.nextset()
             for event in filter(None, map(self._read, cursor.fetchall())):

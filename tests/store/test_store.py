@@ -224,6 +224,7 @@ def test_decisions_are_held_with_the_events_about_them(store: Store) -> None:
     _add(store, [Event(0, 1, kind, 1 / 3, ref=1, learn=0.1, body=b"\x00b") for kind in ("reward", "activate")])
     with store.entry(1):
         assert store.hold([1, 2, 99]) == {1: _all(store)[2:], 2: []}
+        assert store.hold([]) == {}
 
 
 def test_a_batch_that_raises_leaves_nothing(store: Store) -> None:

@@ -72,7 +72,8 @@ class PartialBodies:
 
     def add(self, count: int, own: int) -> None:
         """Count bytes of a body, of which `own` were counted before."""
-        if own + count < self.bytes + count > MAX_BODIES_BYTES:
+        others = self.bytes - own
+        if others and self.bytes + count > MAX_BODIES_BYTES:
             raise Problem(503, "overload", "too many large bodies are on their way; try again later")
         self.bytes += count
 
