@@ -125,7 +125,7 @@ class Batch:
         self.events.append(event)
         record = None if event.ref is None else self._records.get(event.ref)
         if record is not None:
-            record.about.append(event)
+            record.add(event)
         if event.key is not None:
             self._keyed[event.bandit, event.key] = event
 

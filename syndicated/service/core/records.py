@@ -111,23 +111,25 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
 RECORD_BYTES = 1000  # that a decision, or an event about it, takes in memory beside its body
 
 
-class Record:
+class Record(Struct, gc=False):
     """A decision and the events about it, in memory.
 
     A record that was just made has what was decided, and the tuner's choice. Others have the log's form, which is a
     fraction of the size, and read it when it is needed.
     """
 
-    __slots__ = ("_choice", "_decided", "about", "event")
-
-    def __init__(
-        self, event: Event, decided: Decided | None = None, about: Iterable[Event] = (), choice: Choice | None = None
-    ) -> None:
-        self.event, self.about, self._decided, self._choice = event, list(about), decided, choice
+    event: Event
+    _decided: Decided | None = None
+    about: tuple[Event, ...] = ()
+    _choice: Choice | None = None
 
     def copy(self, about: Iterable[Event]) -> "Record":
         """The same decision, with these events about it."""
-        return Record(self.event, self._decided, about, self._choice)
+        return Record(self.event, self._decided, tuple(about), self._choice)
+
+    def add(self, event: Event) -> None:
+        """Add an event about it."""
+        self.about += (event,)
 
     @property
     def decided(self) -> Decided:

@@ -236,7 +236,7 @@ class State:
         for event, record, _ in feedback:
             known = self._records.get(record.event.seq)
             if known is not None:
-                known.about.append(event)
+                known.add(event)
                 self._record_bytes += RECORD_BYTES
             bandit.fold_feedback(event, record)
 

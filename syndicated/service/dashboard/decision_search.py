@@ -76,4 +76,4 @@ def _chunk(
 def _records(store: Store, events: list[Event]) -> list[Record]:
     kept = {event.seq: event for event in events if event.body}
     about = store.about(kept)
-    return [Record(event, None, about.get(seq, ())) for seq, event in kept.items()]
+    return [Record(event, None, tuple(about.get(seq, ()))) for seq, event in kept.items()]

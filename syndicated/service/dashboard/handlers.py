@@ -243,7 +243,7 @@ def _latest(store: Store, bandit: int) -> list[Record]:
     """The latest decisions with the events about them. Those of erased subjects are left out."""
     events = [event for event in store.recent(bandit, ["decide"], LATEST_DECISIONS) if event.body]
     about = store.about([event.seq for event in events])
-    return [Record(event, None, about.get(event.seq, ())) for event in events]
+    return [Record(event, None, tuple(about.get(event.seq, ()))) for event in events]
 
 
 def _base_url(request: Request) -> str:

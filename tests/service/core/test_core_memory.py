@@ -129,7 +129,7 @@ def test_what_is_imported_is_in_memory_as_it_is_in_the_log(play_core: PlayCore) 
         record = await harness.service.decisions.decision("twin", harness.service.decisions.ids.of(event.seq))
         assert [about.kind for about in record.about] == ["reward"]
         stored = await harness.service.read(lambda batch: batch.store.about([event.seq]))
-        assert record.about == stored[event.seq]
+        assert list(record.about) == stored[event.seq]
 
     play_core(test)
 
