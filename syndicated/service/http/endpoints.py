@@ -121,7 +121,7 @@ class BoundEndpoint:
             rest, ids, table = usual
             with suppress(msgspec.DecodeError):  # which says more of the whole body
                 request = self._decode(rest)
-                if request.arms == [] and request.shape is None:
+                if request.shape is None:
                     return replace(request, arms=ids), table
         return self._checked(body), None
 
