@@ -184,11 +184,15 @@ class SQL(Store):
 
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
         where = f"bandit = ? AND kind {self._in_list} AND seq < ? ORDER BY seq DESC LIMIT ?"
-        values = (bandit, self._list_value(kinds), MAX_SEQ if before is None else before, limit)
-        if limit == 1:
-            return self._events(where, *values)
-        seqs = _fitting(self._rows(f"SELECT seq, length(body) FROM log WHERE {where}", *values))
-        return self._events(f"seq {self._in_list} ORDER BY seq DESC", self._list_value(seqs))
+        of, before, count = (bandit, self._list_value(kinds)), MAX_SEQ if before is None else before, limit
+        if limit == 1 and (found := self._events(where, *of, before, 1)):
+            return found
+        while seqs := _fitting(self._rows(f"SELECT seq, length(body) FROM log WHERE {where}", *of, before, count)):
+            found = self._events(f"seq {self._in_list} ORDER BY seq DESC", self._list_value(seqs))
+            if found:
+                return found[:limit]
+            before, count = seqs[-1], CHUNK_EVENTS  # all of them are damaged
+        return []
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         newest = "SELECT bandit, max(seq) FROM snapshots GROUP BY bandit ORDER BY bandit"

@@ -206,6 +206,20 @@ def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.M
     assert [event.seq for event in store.recent(1, ["decide"], 30)] == [40]
 
 
+@pytest.mark.parametrize("limit", [1, 3, 30])
+def test_the_latest_events_go_on_behind_damaged_ones(
+    store: SQL, limit: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _add(store, _decisions(20, body=bytes(range(1, 101))))
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 400)
+    store._run("UPDATE log SET body = ? WHERE seq BETWEEN 5 AND 19", b"\xc1\x00damaged")
+    seen: list[int] = []
+    while page := store.recent(1, ["decide"], limit, seen[-1] if seen else None):
+        seen += [event.seq for event in page]
+    assert seen == [20, 4, 3, 2, 1]
+    assert "event 5 of bandit 1 is not what was written" in caplog.text
+
+
 def test_chunks_are_of_so_many_events_or_fewer_if_they_are_large() -> None:
     events = [Event(k, 1, "decide", 0.0, body=bytes(size)) for k, size in enumerate((1, 1, 1, 9, 1))]
     chunks = [[event.seq for event in chunk] for chunk in _base.in_chunks(events, 2, 9)]
