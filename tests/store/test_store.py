@@ -189,13 +189,18 @@ def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.M
 
     def note(self: _sql.SQL, query: str, *values: Any) -> list[tuple[Any, ...]]:
         rows = read_rows(self, query, *values)
-        read.append(sum(len(row[8]) for row in rows if len(row) > 8))
+        read.append(sum(len(value) for row in rows for value in row if isinstance(value, bytes)))
         return rows
 
     _add(store, _decisions(40, body=bytes(range(1, 101)) * 4))
+    _add(store, [Event(0, 1, "reward", 1.0, ref=ref, learn=1.0, body=bytes(range(50))) for ref in range(1, 41)])
     monkeypatch.setattr(_sql.SQL, "_rows", note)
-    assert [event.seq for event, _ in store.after(0)] == list(range(1, 41))
+    assert [event.seq for event, _ in store.after(0)] == list(range(1, 81))
     assert max(read[1:]) < 1000 < read[0]  # the first look tells how large they are
+    read.clear()
+    assert [event.seq for event, _ in store.after(0, upto=19)] == list(range(1, 20))  # few, as they are followed
+    assert [about and about.seq for _, about in store.after(40, upto=59)] == list(range(1, 20))
+    assert 800 < max(read) < 1000
     read.clear()
     with store.view():
         assert [event.seq for event, _ in store.after(0, upto=19)] == list(range(1, 20))

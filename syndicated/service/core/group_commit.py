@@ -46,7 +46,7 @@ MAX_COLLECT_SECONDS = 0.01
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
-MAX_READ_EVENTS = 500  # that are surely read with one statement
+MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they are large
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
 SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
@@ -470,7 +470,8 @@ class GroupCommit:
             while (upto := self.store.settled()) < wanted and time.monotonic() < end:
                 time.sleep(SETTLE_PAUSE)
             begin = time.monotonic()
-            # What is read with one statement needs no transaction to be of one moment.
+            # What is read with one statement needs no transaction to be of one moment. If there are too many bytes for
+            # one, it is as if the rest were followed in a further step.
             with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
                 self._fold_upto(upto)
             self._news, self._follow_cost = False, time.monotonic() - begin
