@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 
 MAX_ID = 256  # characters
 MAX_EXPONENT = 1000  # of ten: a number with this one, or a larger one, is not read
-NOT_READ = -1  # in place of where the next part begins
+NOT_READ, MAYBE = -1, -2  # in place of where the next part begins: there is none, or a key has an escape
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _BACKSLASH, _DELETE = b'\t\n\r "\\\x7f'
 _COMMA, _COLON, _LIST, _LIST_END, _OBJECT, _OBJECT_END = b",:[]{}"
@@ -34,8 +34,8 @@ _10, _0 = np.uint64(10), np.uint64(0)
 def split_json(body: bytes) -> tuple[bytes, list[str], Array] | None:
     """A body without its arms, their ids, and their table; None if they are not of the usual form.
 
-    Only the arms are checked: the rest, with an empty list in their place, is valid JSON if the body is. If that list
-    is not what is read of it, the body has other arms too, which come later and count.
+    Only the arms are checked: the rest, with an empty list in their place, is valid JSON if the body is. Of a body that
+    has, or may have, arms once more after these, nothing is read: the last ones count.
 
     >>> split_json(b'{"k": 2, "arms": [{"id": "a", "x": [0.5, 1]}, {"id": "b", "x": [0.2, 0]}]}')
     (b'{"k": 2, "arms": []}', ['a', 'b'], array([[0.5, 1. ],
@@ -71,10 +71,9 @@ def skip_string(data: Bytes, at: int) -> int:
     return NOT_READ
 
 
-@compiled("i8(u1[::1])")
-def find_arms(data: Bytes) -> int:
-    """Where the value of the first key `arms` begins. What comes before it is not checked."""
-    at, depth = 0, 0
+@compiled("i8(u1[::1], i8, i8)")
+def find_arms(data: Bytes, at: int, depth: int) -> int:
+    """Where the value of the next key `arms` begins, from a place in so many lists and objects on."""
     while at < len(data) - 1:
         if data[at] != _QUOTE:
             depth += int(data[at] == _OBJECT or data[at] == _LIST)
@@ -84,10 +83,12 @@ def find_arms(data: Bytes) -> int:
         begin, at = at, skip_string(data, at)
         if at == NOT_READ:
             break
-        if depth == 1 and at - begin == len(_ARMS) and (data[begin:at] == _ARMS).all():
-            colon = skip_space(data, at)
-            if data[colon] == _COLON:
+        colon = skip_space(data, at)
+        if depth == 1 and data[colon] == _COLON:
+            if at - begin == len(_ARMS) and (data[begin:at] == _ARMS).all():
                 return skip_space(data, colon + 1)
+            if (data[begin:at] == _BACKSLASH).any():
+                return MAYBE
     return NOT_READ
 
 
@@ -175,8 +176,8 @@ def read_arms(data: Bytes, numbers: Array) -> tuple[int, int, int, int, int]:
 
     The ids are moved to the beginning of the data, where all has been read by then.
     """
-    at, nothing = find_arms(data), (0, 0, 0, 0, 0)
-    if at == NOT_READ or data[at] != _LIST:
+    at, nothing = find_arms(data, 0, 0), (0, 0, 0, 0, 0)
+    if at < 0 or data[at] != _LIST:
         return nothing
     begin = at
     arms, columns, read, id_end = 0, 0, 0, 0
@@ -212,6 +213,7 @@ def read_arms(data: Bytes, numbers: Array) -> tuple[int, int, int, int, int]:
         arms += 1
         at = skip_space(data, at + 1)
         if data[at] == _LIST_END:
-            return begin, at + 1, arms, columns, id_end - 1
+            once = find_arms(data, at + 1, 1) == NOT_READ
+            return (begin, at + 1, arms, columns, id_end - 1) if once else nothing
         if data[at] != _COMMA:
             return nothing

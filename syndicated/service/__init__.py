@@ -46,7 +46,7 @@ def create_app(
     load_all()  # no request shall wait until a kernel is compiled
     limits = limits or Limits()
     stores = form_group([store] if isinstance(store, Store) else store)
-    services = [Service(each, limit=limits.waiting_requests, clock=clock) for each in stores]
+    services = [Service(each, limits, clock=clock) for each in stores]
     gate = Gate(Services(services), limits)
     metrics = Metrics(gate.services)
     dashboard = Dashboard(gate, metrics.decision_latency)

@@ -184,7 +184,8 @@ class Store(ABC):
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
         """The last events of these kinds of a bandit, or the last before a sequence number, the newest first.
 
-        Fewer, but one at least, if they are large: who wants more goes on before the last of them.
+        Fewer, but one at least, if they are large: who wants more goes on before the last of them. Damaged ones are
+        left out.
         """
 
     @abstractmethod

@@ -146,20 +146,30 @@ class SQL(Store):
             of.append(("e.seq <= ? AND", upto))
         if without:
             of.append((f"NOT (e.seq {self._in_list}) AND", self._list_value(without)))
-        own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
-        query = f"""SELECT {own}, {other} FROM log e LEFT JOIN log d ON d.seq = e.ref AND d.seq < ?
+        values, width = [value for _, value in of], len(Event._fields)
+        found = f"""FROM log e LEFT JOIN log d ON d.seq = e.ref AND d.seq < ?
             WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT ?"""
-        # Few are read with one statement, which is of one moment also outside of a transaction.
-        few = upto is not None and upto - seq < CHUNK_EVENTS and not self._in_transaction
-        width, limit = len(Event._fields), CHUNK_EVENTS if few else min(FIRST_CHUNK_EVENTS, CHUNK_EVENTS)
-        while rows := self._rows(query, *(value for _, value in of), seq, limit):
+        own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
+        limit = first = min(FIRST_CHUNK_EVENTS, CHUNK_EVENTS)
+        # Few are read with one statement, which is of one moment also outside of a transaction, if they are not large.
+        few = upto is not None and first <= upto - seq < CHUNK_EVENTS and not self._in_transaction
+        if few:
+            limit = self._count_fitting(found, *values, seq)
+        while rows := self._rows(f"SELECT {own}, {other} {found}", *values, seq, limit):
             for row in rows:
                 about = None if row[width] is None else self._read(row[width:])
                 yield unseal(row[:width], self.name), about
             if len(rows) < limit:
                 break
-            seq = rows[-1][0]
-            limit = _next_limit(limit, sum(len(row[width - 1]) + len(row[-1] or b"") for row in rows))
+            seq, size = rows[-1][0], sum(len(row[width - 1]) + len(row[-1] or b"") for row in rows)
+            limit = self._count_fitting(found, *values, seq) if few else _next_limit(limit, size)
+
+    def _count_fitting(self, found: str, *values: Any) -> int:
+        """How many of the events that are found may be read at once."""
+        size = "coalesce(length(e.body), 0) + coalesce(length(d.body), 0)"
+        sizes = self._rows(f"SELECT e.seq, {size} {found}", *values, CHUNK_EVENTS)
+        count = len(_fitting(sizes))
+        return count if count < len(sizes) else CHUNK_EVENTS
 
     def count(self, after: int, before: int) -> int:
         return int(self._rows("SELECT count(*) FROM log WHERE seq > ? AND seq < ?", after, before)[0][0])
@@ -184,11 +194,16 @@ class SQL(Store):
 
     def recent(self, bandit: int, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Event]:
         where = f"bandit = ? AND kind {self._in_list} AND seq < ? ORDER BY seq DESC LIMIT ?"
-        values = (bandit, self._list_value(kinds), MAX_SEQ if before is None else before, limit)
-        if limit == 1:
-            return self._events(where, *values)
-        seqs = _fitting(self._rows(f"SELECT seq, length(body) FROM log WHERE {where}", *values))
-        return self._events(f"seq {self._in_list} ORDER BY seq DESC", self._list_value(seqs))
+        of, before, count = (bandit, self._list_value(kinds)), MAX_SEQ if before is None else before, limit
+        if limit == 1 and (found := self._events(where, *of, before, 1)):
+            return found
+        sizes = "SELECT seq, coalesce(length(body), 0) FROM log"
+        while seqs := _fitting(self._rows(f"{sizes} WHERE {where}", *of, before, count)):
+            found = self._events(f"seq {self._in_list} ORDER BY seq DESC", self._list_value(seqs))
+            if found:
+                return found[:limit]
+            before, count = seqs[-1], CHUNK_EVENTS  # all of them are damaged
+        return []
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
         newest = "SELECT bandit, max(seq) FROM snapshots GROUP BY bandit ORDER BY bandit"

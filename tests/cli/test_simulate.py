@@ -11,6 +11,7 @@ import pytest
 from support.live_service import LONG_SECONDS, PATIENT, Service, free_port, service
 
 from syndicated.cli import main, simulate
+from syndicated.service import Limits
 from syndicated_client import Client, _flows
 
 
@@ -144,7 +145,8 @@ def test_a_terminal_has_the_last_line_once(
 
 
 def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = server.app.services.home.group_commit.limit
+    group_commit = server.app.services.home.group_commit
+    limits = group_commit.limits
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_flows, "FIRST_PAUSE", 1e-4)
@@ -152,13 +154,13 @@ def test_a_service_that_goes_away(server: Service, capsys: pytest.CaptureFixture
             real = simulate.Tally.add
 
             def add(tally: simulate.Tally, *args: object) -> None:
-                server.app.services.home.group_commit.limit = 0
+                group_commit.limits = Limits(waiting_requests=0)
                 real(tally, *args)  # type: ignore[arg-type]
 
             patch.setattr(simulate.Tally, "add", add)
             assert _simulate(server, "--bandit gone --rounds 5 --delay 4") == 2
     finally:
-        server.app.services.home.group_commit.limit = limit
+        group_commit.limits = limits
     assert capsys.readouterr().err.splitlines()[-1].startswith("syndicated: the service stopped answering after 1")
 
 

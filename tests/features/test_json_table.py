@@ -50,7 +50,8 @@ def at_once(body: bytes) -> tuple[DecideRequest, list[str], list[list[float]]] |
         request = decode(split[0])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return (msgspec.structs.replace(request, arms=None), split[1], split[2].tolist()) if request.arms == [] else None
+    assert request.arms == []
+    return msgspec.structs.replace(request, arms=None), split[1], split[2].tolist()
 
 
 @given(st.integers(0, 10**MAX_DIGITS - 1), st.integers(-MAX_POWER - 1, MAX_POWER + 1))
@@ -166,10 +167,29 @@ def test_the_first_key_of_the_outer_object_counts() -> None:
     assert split[1] == ["a"]
     assert split_json(b'[{"arms": [{"id": "a", "x": [1]}]}]') is None
     assert split_json(b'{"x": 1, "subject": "\\"arms\\": [') is None
-    twice = split_json(b'{"arms": [{"id": "a", "x": [1]}], "arms": [{"id": "b", "x": [2]}]}')
-    assert twice is not None
-    assert twice[0] == b'{"arms": [], "arms": [{"id": "b", "x": [2]}]}'
-    assert at_once(b'{"arms": [{"id": "a", "x": [1]}], "arms": null}') is None
+
+
+KEYS = st.sampled_from(['"arms"', '"\\u0061rms"', '"arm\\u0073" ', '"context"', '"k"', '"subj\\u0065ct"'])
+VALUES = st.sampled_from(
+    ["[]", "null", '["c"]', '[{"id": "a", "x": [1]}]', '[{"id": "b", "x": [2]}]', '{"arms": [], "x": "}"}', "1", '"x"']
+)
+
+
+@given(st.lists(st.tuples(KEYS, VALUES), max_size=5))
+@example([('"arms"', '[{"id": "a", "x": [1]}]'), ('"arms"', "[]")])
+@example([('"arms"', '[{"id": "a", "x": [1]}]'), ('"\\u0061rms"', "[]")])
+@example([('"\\u0061rms"', '["c"]'), ('"arms"', '[{"id": "a", "x": [1]}]')])
+@settings(max_examples=1000)
+def test_of_fields_that_come_twice_the_last_counts_as_for_the_general_reader(fields: list[tuple[str, str]]) -> None:
+    body = f"{{{', '.join(f'{key}: {value}' for key, value in fields)}}}".encode()
+    found = at_once(body)
+    assert found is None or found == whole(body)
+
+
+def test_arms_that_come_once_are_read_at_once_whatever_else_comes_twice() -> None:
+    assert (
+        at_once(b'{"k": 1, "arms": [{"id": "a", "x": [1]}], "context": {"arms": 0, "\\u0061": 1}, "k": 2}') is not None
+    )
 
 
 def interpreted() -> dict[str, Any]:

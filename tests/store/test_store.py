@@ -189,13 +189,18 @@ def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.M
 
     def note(self: _sql.SQL, query: str, *values: Any) -> list[tuple[Any, ...]]:
         rows = read_rows(self, query, *values)
-        read.append(sum(len(row[8]) for row in rows if len(row) > 8))
+        read.append(sum(len(value) for row in rows for value in row if isinstance(value, bytes)))
         return rows
 
     _add(store, _decisions(40, body=bytes(range(1, 101)) * 4))
+    _add(store, [Event(0, 1, "reward", 1.0, ref=ref, learn=1.0, body=bytes(range(50))) for ref in range(1, 41)])
     monkeypatch.setattr(_sql.SQL, "_rows", note)
-    assert [event.seq for event, _ in store.after(0)] == list(range(1, 41))
+    assert [event.seq for event, _ in store.after(0)] == list(range(1, 81))
     assert max(read[1:]) < 1000 < read[0]  # the first look tells how large they are
+    read.clear()
+    assert [event.seq for event, _ in store.after(0, upto=19)] == list(range(1, 20))  # few, as they are followed
+    assert [about and about.seq for _, about in store.after(40, upto=59)] == list(range(1, 20))
+    assert 800 < max(read) < 1000
     read.clear()
     with store.view():
         assert [event.seq for event, _ in store.after(0, upto=19)] == list(range(1, 20))
@@ -204,6 +209,20 @@ def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.M
     assert pages == [[40, 39], [38, 37], [1]]
     monkeypatch.setattr(_sql, "CHUNK_BYTES", 1)
     assert [event.seq for event in store.recent(1, ["decide"], 30)] == [40]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 30])
+def test_the_latest_events_go_on_behind_damaged_ones(
+    store: SQL, limit: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _add(store, _decisions(20, body=bytes(range(1, 101))))
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 400)
+    store._run("UPDATE log SET body = ? WHERE seq BETWEEN 5 AND 19", b"\xc1\x00damaged")
+    seen: list[int] = []
+    while page := store.recent(1, ["decide"], limit, seen[-1] if seen else None):
+        seen += [event.seq for event in page]
+    assert seen == [20, 4, 3, 2, 1]
+    assert "event 5 of bandit 1 is not what was written" in caplog.text
 
 
 def test_chunks_are_of_so_many_events_or_fewer_if_they_are_large() -> None:

@@ -30,12 +30,19 @@ HANG_SECONDS = 1200  # only so that a test that hangs ends: none comes near it, 
 
 
 class ServiceProcesses:
-    """Starts services as forks of a process that has imported everything, knows them, and ends those that are left."""
+    """Starts services as forks of a process that has imported everything, knows them, and ends those that are left.
 
-    def __init__(self, output: Path) -> None:
-        self.output = output
-        command = [sys.executable, str(Path(__file__).parent / "fork_server.py")]
-        self._fork_server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    They are of this version, or of another one whose files are in `tree`.
+    """
+
+    def __init__(self, output: Path, tree: Path | None = None) -> None:
+        self.output, self._tree = output, tree
+        command, environment = [sys.executable, str(Path(__file__).parent / "fork_server.py")], dict(os.environ)
+        if tree is not None:
+            command, environment["PYTHONPATH"] = [*command, "--on-demand"], str(tree)
+        self._fork_server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self._alive: list[int] = []
 
     def serve(self, store: str, port: int, *more: str, max_file_bytes: int = 0) -> int:
@@ -48,7 +55,9 @@ class ServiceProcesses:
         assert self._fork_server.stdin is not None
         assert self._fork_server.stdout is not None
         print(json.dumps(order), file=self._fork_server.stdin, flush=True)
-        self._alive.append(int(self._fork_server.stdout.readline()))
+        pid, package = self._fork_server.stdout.readline().split(maxsplit=1)
+        assert self._tree is None or Path(package).is_relative_to(self._tree)
+        self._alive.append(int(pid))
         return self._alive[-1]
 
     async def start(self, store: str, port: int, *more: str, max_file_bytes: int = 0) -> int:
@@ -134,11 +143,12 @@ class Callers:
 
     @asynccontextmanager
     async def calling(self, count: int) -> AsyncIterator[None]:
-        """So many at once, until the block ends."""
-        tasks = [asyncio.create_task(self.call(k)) for k in range(count)]
-        yield
-        self.stop = True
-        await asyncio.gather(*tasks)
+        """So many at once, until the block ends; if one fails, it ends."""
+        async with asyncio.TaskGroup() as group:
+            for k in range(count):
+                group.create_task(self.call(k))
+            yield
+            self.stop = True
 
     async def call(self, number: int) -> None:
         rng = np.random.default_rng(number)

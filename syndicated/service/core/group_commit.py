@@ -33,6 +33,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from syndicated.service.core.batch import Batch, Request
+from syndicated.service.core.limits import Limits
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
@@ -45,7 +46,7 @@ MAX_COLLECT_SECONDS = 0.01
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
-MAX_READ_EVENTS = 500  # that are surely read with one statement
+MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they are large
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
 SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
@@ -83,8 +84,8 @@ class Scheduled(Protocol):
 class GroupCommit:
     """Runs what is submitted, in batches, on the state of a journal."""
 
-    def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
-        self.store, self.limit, self.clock = store, limit, clock
+    def __init__(self, store: Store, limits: Limits, *, clock: Callable[[], float] = time.time) -> None:
+        self.store, self.limits, self.clock = store, limits, clock
         upto, begin = store.settled(), time.perf_counter()
         with store.view():
             self.state = State.load(store, upto=upto)
@@ -101,6 +102,7 @@ class GroupCommit:
         self.failed: BaseException | None = None  # what ended the loop, if it was not `stop`
         self.store_error = ""  # why the journal cannot be used, while it cannot
         self.waiting = 0  # requests that have no answer yet
+        self.held_bytes = 0  # by these, and by those that are being read
         self.exports = 0  # that are being read
         self.staleness = 0.0  # seconds: how old the last event of another process was when it was folded here
         self.counts = {"batches": 0, "events": 0, "overload": 0}
@@ -179,9 +181,18 @@ class GroupCommit:
         """Refuse what cannot be queued."""
         if self.failed is not None or self._ended.is_set():
             raise _stopped()
-        if self.waiting >= self.limit:
-            self.counts["overload"] += 1
-            raise Problem(503, "overload", f"at most {self.limit} requests may wait; try again later")
+        if self.waiting >= self.limits.waiting_requests:
+            raise self._overload(f"at most {self.limits.waiting_requests} requests may wait")
+
+    def hold(self, count: int, own: int) -> None:
+        """Count bytes of a request until it is answered, `own` of which it holds already, or refuse it."""
+        if self.held_bytes + count > self.limits.waiting_bytes and self.held_bytes > own:
+            raise self._overload(f"requests that wait may hold {self.limits.waiting_bytes} bytes")
+        self.held_bytes += count
+
+    def _overload(self, limit: str) -> Problem:
+        self.counts["overload"] += 1
+        return Problem(503, "overload", f"{limit}; try again later")
 
     def submit(
         self,
@@ -459,7 +470,8 @@ class GroupCommit:
             while (upto := self.store.settled()) < wanted and time.monotonic() < end:
                 time.sleep(SETTLE_PAUSE)
             begin = time.monotonic()
-            # What is read with one statement needs no transaction to be of one moment.
+            # What is read with one statement needs no transaction to be of one moment. If there are too many bytes for
+            # one, it is as if the rest were followed in a further step.
             with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
                 self._fold_upto(upto)
             self._news, self._follow_cost = False, time.monotonic() - begin

@@ -9,6 +9,7 @@ from syndicated.service.core.admin import Admin
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.decisions import Decisions
 from syndicated.service.core.group_commit import GroupCommit
+from syndicated.service.core.limits import Limits
 from syndicated.service.core.state import State
 from syndicated.service.core.windows import Windows
 from syndicated.store import Store
@@ -19,8 +20,8 @@ T = TypeVar("T")
 class Service:
     """A service on a journal. `decisions` and `admin` take requests; what they return is a future of the answer."""
 
-    def __init__(self, store: Store, *, limit: int = 1024, clock: Callable[[], float] = time.time) -> None:
-        self.group_commit = GroupCommit(store, limit=limit, clock=clock)
+    def __init__(self, store: Store, limits: Limits | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self.group_commit = GroupCommit(store, limits or Limits(), clock=clock)
         self.clock = self.group_commit.now
         self.decisions = Decisions(self.group_commit)
         self.admin = Admin(self.group_commit)

@@ -21,6 +21,7 @@ from syndicated.types import Array
 MAX_ARMS = 10_000  # of a request, and registered with a bandit
 MAX_CELLS = 1_000_000  # numbers in the table of a request's arms
 MAX_FEATURES = 100_000  # fields of a request's context and arms
+BYTES_PER_FIELD = 128  # about: of an arm's id, or of a field, as an object in memory
 QUICK_WORK = 2_000  # arms and fields of a request that the event loop reads itself; more are read on another thread
 MAX_REGISTERED_AT_ONCE = 2_000  # arms of a request to register them; checked and folded between two batches
 MAX_FEATURES_AT_ONCE = 10_000  # fields of such a request

@@ -41,20 +41,26 @@ async def off_the_loop(run: Callable[..., T], *arguments: Any) -> T:
 
 @dataclass(slots=True)
 class Call:
-    """A checked request to an endpoint. `actor` is the id of the caller's key."""
+    """A checked request to an endpoint. `service` is that of the bandit in the path, `actor` the caller's key."""
 
     services: Services
+    service: Service
     metrics: Metrics
     actor: str
     path: Mapping[str, Any]
     query: Any = None
     body: Any = None
     table: Array | None = None  # of the body's arms, if that was read at once
+    held_bytes: int = 0
 
-    @property
-    def service(self) -> Service:
-        """That of the bandit in the path."""
-        return self.services.of(self.path["name"])
+    def hold(self, count: int) -> None:
+        """Count bytes that this request keeps in memory until it is answered; refuse it if there are too many."""
+        self.service.group_commit.hold(count, self.held_bytes)
+        self.held_bytes += count
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self.service.group_commit.held_bytes -= self.held_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +100,29 @@ class BoundEndpoint:
         """What the handler gives for a request."""
         endpoint, gate = self.endpoint, self._gate
         actor = "" if endpoint.scope is None else gate.admit(scope, endpoint.scope).id
-        call = Call(gate.services, self._metrics, actor, path)
+        services = gate.services
+        service = services.of(path["name"]) if "name" in path else services.home
+        call = Call(services, service, self._metrics, actor, path)
         if endpoint.query is not None:
             try:
                 call.query = msgspec.convert(dict(QueryParams(scope["query_string"])), endpoint.query, strict=False)
             except msgspec.ValidationError as error:
                 raise InputError(explained(error, endpoint.query)) from None
-        if endpoint.takes or endpoint.body is not None:
-            binary = self._takes_binary and headers_of(scope).get(b"content-type", b"").startswith(_BINARY)
-            is_json = self._decode is not None and not binary
-            limit = min(gate.limits.body_bytes, MAX_JSON_BYTES) if is_json else gate.limits.body_bytes
-            body = await read_body(receive, scope, limit)
-            if len(body) <= QUICK_BYTES:
-                call.body, call.table = self._parse(body, binary)
-            else:
-                call.body, call.table = await off_the_loop(self._parse, body, binary)
-        return await endpoint.run(call)
+        try:
+            if endpoint.takes or endpoint.body is not None:
+                binary = self._takes_binary and headers_of(scope).get(b"content-type", b"").startswith(_BINARY)
+                is_json = self._decode is not None and not binary
+                limit = min(gate.limits.body_bytes, MAX_JSON_BYTES) if is_json else gate.limits.body_bytes
+                body = await read_body(receive, scope, limit)
+                call.hold(len(body))
+                if len(body) <= QUICK_BYTES:
+                    call.body, call.table = self._parse(body, binary)
+                else:
+                    call.body, call.table = await off_the_loop(self._parse, body, binary)
+                del body  # what was made of it is enough
+            return await endpoint.run(call)
+        finally:
+            call.release()
 
     def _parse(self, body: Any, binary: bool) -> tuple[Any, Array | None]:
         """The checked body of a request, and the table of its arms if that could be read at once. On any thread."""
@@ -121,7 +134,7 @@ class BoundEndpoint:
             rest, ids, table = usual
             with suppress(msgspec.DecodeError):  # which says more of the whole body
                 request = self._decode(rest)
-                if request.arms == [] and request.shape is None:
+                if request.shape is None:
                     return replace(request, arms=ids), table
         return self._checked(body), None
 

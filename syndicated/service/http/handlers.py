@@ -27,7 +27,7 @@ from syndicated.service.core.messages import (
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import decode
 from syndicated.service.core.service import Service
-from syndicated.service.core.size_limits import QUICK_WORK, check_request
+from syndicated.service.core.size_limits import BYTES_PER_FIELD, QUICK_WORK, check_request
 from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import Call, off_the_loop
 from syndicated.service.http.headers import BINARY, BYTES, JSON, JSON_LINES, PARQUET
@@ -197,12 +197,16 @@ async def decide(call: Call) -> DecideReply:
     if call.body.shape is not None and call.table is None:
         raise Problem(422, "invalid", f"shape is required with a body of type {BINARY}, and not allowed with others")
     name, decisions = call.path["name"], call.service.decisions
-    if check_request(call.body, call.table) <= QUICK_WORK:
-        read = decisions.read(name, call.body, call.table)
+    work, given = check_request(call.body, call.table), call.table
+    call.hold(work * BYTES_PER_FIELD + (0 if given is None else given.nbytes))
+    if work <= QUICK_WORK:
+        request, arms = decisions.read(name, call.body, given)
     else:
-        read = await off_the_loop(decisions.read, name, call.body, call.table)
-    answer = decisions.decide_on(name, *read, call.table)
-    del read
+        request, arms = await off_the_loop(decisions.read, name, call.body, given)
+    if arms is not None and arms.X is not given:
+        call.hold(arms.X.nbytes)
+    answer = decisions.decide_on(name, request, arms, given)
+    del request, arms, given
     call.body = call.table = None
     try:
         return await answer

@@ -18,6 +18,7 @@ BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 LATEST_DECISIONS = 1000  # whose latency the dashboard shows
 GAUGES: dict[str, tuple[str, Callable[[Service], float]]] = {
     "queue_length": ("Requests that wait for their batch.", lambda service: service.group_commit.waiting),
+    "queue_bytes": ("Bytes that requests without an answer hold.", lambda service: service.group_commit.held_bytes),
     "ready": ("1 if requests are served.", lambda service: service.group_commit.ready),
     "store_away": ("1 while the journal cannot be used.", lambda service: bool(service.group_commit.store_error)),
     "folded_sequence": ("The sequence number of the last event in the state.", lambda service: service.state.seq),
@@ -39,7 +40,7 @@ COUNTERS = {
     "events": "Events written to the journal.",
     "repeated": "Requests that repeated an earlier one and changed nothing.",
     "conflict": "Rewards that contradicted an earlier one.",
-    "overload": "Requests refused because the queue was full.",
+    "overload": "Requests refused because too many waited, or held too many bytes.",
 }
 BANDIT_LABEL = ["bandit"]
 

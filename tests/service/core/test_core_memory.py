@@ -12,6 +12,7 @@ import pytest
 from support.core_service import Harness, PlayCore, exported, latest
 
 from syndicated.service.core.arms import RegisteredArms
+from syndicated.service.core.limits import Limits
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.messages import DecideRequest
 from syndicated.service.core.problems import Problem
@@ -29,7 +30,8 @@ def test_a_refused_request_frees_its_arms(play_core: PlayCore) -> None:
     async def ask(service: Service) -> "weakref.ref[Array]":
         table = np.ones((2, 3))
         services = Services([service])
-        call = Call(services, Metrics(services), "", {"name": "b"}, None, DecideRequest(shape=(2, 3)), table)
+        body = DecideRequest(shape=(2, 3))
+        call = Call(services, services.home, Metrics(services), "", {"name": "b"}, None, body, table)
         with suppress(Problem):
             await decide(call)
         return weakref.ref(table)
@@ -96,7 +98,7 @@ def test_expectation_27_large_requests_are_read_on_another_thread(
         await harness.create(features={"kind": "open", "dim": 2})
         services = Services([harness.service])
         asked = DecideRequest(arms=[str(k) for k in range(arms)])
-        await decide(Call(services, Metrics(services), "", {"name": "b"}, None, asked, None))
+        await decide(Call(services, services.home, Metrics(services), "", {"name": "b"}, None, asked, None))
         assert [thread is threading.main_thread() for thread in threads] == [on_the_loop]
 
     play_core(test)
@@ -146,7 +148,7 @@ def test_a_list_that_has_begun_is_not_cut_short_by_a_full_queue(
         pages = []
         async for page in harness.service.admin.latest("b", 10):
             pages.append(page)
-            monkeypatch.setattr(harness.service.group_commit, "limit", 0)
+            monkeypatch.setattr(harness.service.group_commit, "limits", Limits(waiting_requests=0))
         assert [len(page) for page in pages] == [1, 1, 1]
 
     play_core(test)

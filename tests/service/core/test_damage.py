@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.core_service import ASK, VECTOR, Clock, Harness, contents, run
+from support.core_service import ASK, VECTOR, Clock, Harness, PlayCore, contents, run
 
 from syndicated.cli import main
 from syndicated.service.core.bandit import Bandit
@@ -18,7 +18,7 @@ from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequ
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, open_store
+from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, _sql, open_store
 from syndicated.store._seal import COMPRESSED, seal, unseal
 from syndicated.store._sql import SQL
 from syndicated.store.backup import backup
@@ -300,6 +300,25 @@ def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> No
     repaired = repair(str(file), file.with_name("saved.db"))
     assert repaired.faults == [f"event {last + 3} is damaged"]
     assert repaired.events == last + 4
+
+
+def test_expectation_30_a_list_of_decisions_goes_on_behind_damaged_ones(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_sql, "CHUNK_BYTES", 1)  # every decision is a page of the list
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        ids = harness.service.decisions.ids
+        seqs = [ids.seq((await harness.decide()).decision_id) for _ in range(5)]
+        body = harness.service.group_commit.store.events([seqs[2]])[seqs[2]].body
+        update = "UPDATE log SET body = ? WHERE seq = ?"
+        _change(harness.file, lambda db: db.execute(update, (COMPRESSED + body, seqs[2])))
+        pages = [[event.seq for event in page] async for page in harness.service.admin.latest("b", 10)]
+        assert pages == [[seqs[4]], [seqs[3]], [seqs[1]], [seqs[0]]]
+        _change(harness.file, lambda db: db.execute(update, (body, seqs[2])))  # as it was without its checksum
+
+    play_core(test)
 
 
 def test_expectation_30_a_request_that_is_refused_leaves_no_gap(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from support.core_service import ARMS, ASK, VECTOR, Harness, PlayCore, refused, run
 
 from syndicated.service.core.arms import RegisteredArms
+from syndicated.service.core.limits import Limits
 from syndicated.service.core.messages import Arm, Create, DecideRequest, Spec
 from syndicated.service.core.service import Service
 from syndicated.store import SQLite, StoreError, UnknownCommitError
@@ -21,7 +22,7 @@ from syndicated.store import SQLite, StoreError, UnknownCommitError
 
 def test_expectation_18_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
     async def test() -> None:
-        service = Service(SQLite(tmp_path / "journal.db"), limit=3)
+        service = Service(SQLite(tmp_path / "journal.db"), Limits(waiting_requests=3))
         waiting = [service.read(lambda batch: batch.state.seq) for _ in range(3)]
         with refused(503, "overload"):
             await service.read(lambda batch: batch.state.seq)
@@ -165,7 +166,7 @@ def test_exclusive_requests_run_on_the_journal_thread_and_others_let_the_loop_go
 
 def test_a_full_queue_is_refused_before_arms_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        service = Service(SQLite(tmp_path / "journal.db"), limit=1)
+        service = Service(SQLite(tmp_path / "journal.db"), Limits(waiting_requests=1))
         service.start()
         await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
         monkeypatch.setattr(RegisteredArms, "table", None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import numpy as np
 import pytest
 import uvicorn
 from support.api_service import ARMS, VECTOR, Api, Clock
@@ -24,9 +25,11 @@ from syndicated.service import Limits
 from syndicated.service.core.problems import Problem
 from syndicated.service.http import limits, workers
 from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
+from syndicated.service.http.headers import BINARY
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.service.http.server import DRAIN_SECONDS
+from syndicated_client import join_body
 
 
 def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
@@ -60,11 +63,53 @@ def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:
 
 def test_expectation_18_a_full_queue_is_refused(play: Callable[..., None]) -> None:
     async def test(api: Api) -> None:
-        api.service.group_commit.limit = 0
+        api.service.group_commit.limits = Limits(waiting_requests=0)
         reply = await api.call("POST", "/v1/bandits/b/decide", {})
         assert (reply.status_code, reply.json()["type"]) == (503, "/docs#problem-overload")
 
     play(test)
+
+
+async def _large(api: Api, kind: str) -> dict[str, Any]:
+    """A request to decide that needs 400 to 1,000 KB while it waits, by what `kind` says."""
+    if kind == "registered":
+        await api.create(features={"kind": "open"})
+        await api.call("PUT", "/v1/bandits/b/arms", {"arms": [{"id": str(k)} for k in range(1000)]})
+        return {"body": {}}
+    if kind == "context":
+        await api.create(features={"kind": "open"})
+        return {"body": {"arms": ["a", "b"], "context": {f"field {k}": 1 for k in range(5000)}}}
+    await api.create(features={"kind": "vector", "dim": 20}, policy={"name": "DiagonalUCB"})
+    X = np.random.default_rng(0).normal(size=(2500, 20))
+    if kind == "binary":
+        return {"body": join_body({}, X), "headers": {"content-type": BINARY}}
+    return {"body": {"arms": [{"id": str(k), "x": x} for k, x in enumerate(X.round(1).tolist())]}}
+
+
+@pytest.mark.parametrize("kind", ["registered", "context", "binary", "vectors"])
+def test_expectation_18_what_requests_hold_while_they_wait_is_bounded_in_bytes(
+    kind: str, play: Callable[..., None]
+) -> None:
+    async def test(api: Api) -> None:
+        request, overload = await _large(api, kind), api.service.counts["overload"]
+        replies = await asyncio.gather(*(api.call("POST", "/v1/bandits/b/decide", **request) for _ in range(5)))
+        refused = [reply.json() for reply in replies if reply.status_code != 200]
+        assert 1 <= len(refused) < 5
+        assert {reply["type"] for reply in refused} == {"/docs#problem-overload"}
+        assert {reply["detail"] for reply in refused} == {"requests that wait may hold 1500000 bytes; try again later"}
+        assert api.service.counts["overload"] == overload + len(refused)
+        assert api.service.group_commit.held_bytes == 0
+        assert (await api.call("POST", "/v1/bandits/b/decide", **request)).status_code == 200
+
+    play(test, limits=Limits(waiting_bytes=1_500_000))
+
+
+def test_a_request_that_is_alone_may_hold_more_than_all_together(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        request = await _large(api, "registered")
+        assert (await api.call("POST", "/v1/bandits/b/decide", **request)).status_code == 200
+
+    play(test, limits=Limits(waiting_bytes=10))
 
 
 def test_a_bucket_fills_again() -> None:
