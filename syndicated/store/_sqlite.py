@@ -22,6 +22,7 @@ log = logging.getLogger("syndicated")
 ROW_PLACES = f"({', '.join('?' * len(Event._fields))})"
 MAX_STATEMENT_ROWS = 512  # few, so that a statement is short: the event loop's thread gets its turn after each
 MAX_FAULTS = 10  # of the file that are told
+LOCK_SECONDS = 2.0  # that another program may hold the file's lock before the journal counts as away
 
 
 class SQLite(SQL):
@@ -35,6 +36,7 @@ class SQLite(SQL):
         if file.is_dir():
             raise InputError(f"a journal must be a file; got the folder {str(file)!r}")
         self.name, self.read_only, self._file = f"the journal {file}", read_only, file
+        self._files = (str(file), f"{file}-wal")
         self._lock = None if read_only else _lock_file(file)
         try:
             with self._errors():
@@ -43,6 +45,7 @@ class SQLite(SQL):
                     uri=True,
                     isolation_level=None,
                     check_same_thread=False,
+                    timeout=LOCK_SECONDS,
                 )
                 values = self._db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
                 self._max_rows = min(MAX_STATEMENT_ROWS, values // len(Event._fields))
@@ -51,12 +54,15 @@ class SQLite(SQL):
                 self._prepare()
                 if not read_only:
                     self._db.execute("PRAGMA journal_mode = WAL")
+                    self._version()  # whoever reads makes the write-ahead log, if it is not there
+                    self._inodes = self._current_inodes()
         except StoreError:
             self.close()
             raise
 
     def write(self, events: Sequence[Event]) -> None:
         if len(events) <= self._max_rows:
+            self._check_files()
             self.append(events)  # a statement is a transaction
         else:
             super().write(events)
@@ -113,6 +119,8 @@ class SQLite(SQL):
 
     @contextmanager
     def _transaction(self, kind: Kind, count: int = 0) -> Iterator[None]:
+        if kind != "view":
+            self._check_files()
         with self._errors():
             self._db.execute("BEGIN" if kind == "view" else "BEGIN IMMEDIATE")
             try:
@@ -122,6 +130,15 @@ class SQLite(SQL):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+    def _check_files(self) -> None:
+        """Refuse to write to files that are no longer where the next start looks: all of it would be lost."""
+        if hasattr(self, "_inodes") and self._current_inodes() != self._inodes:
+            raise StoreError(f"{self.name} cannot be used: its file was moved, removed or replaced; put it back")
+
+    def _current_inodes(self) -> list[tuple[int, int] | None]:
+        """What is at the places of the file and its write-ahead log."""
+        return [_inode(name) for name in self._files]
 
     @property
     def _in_transaction(self) -> bool:
@@ -139,6 +156,15 @@ class SQLite(SQL):
     def _script(self, script: str) -> None:
         for statement in script.split(";"):
             self._run(statement)
+
+
+def _inode(file: str) -> tuple[int, int] | None:
+    """Which file of the disk has this name, if one has."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _lock_file(file: Path) -> IO[bytes]:

@@ -247,6 +247,9 @@ def test_workers_share_a_port_and_another_takes_the_place_of_one_that_is_killed(
             await callers.until(30)
             both = await _workers(supervisor, without=killed)
             await callers.until(30)
+            both[1].suspend()  # connections would still go to it
+            both = await _workers(supervisor, without=both[1])
+            await callers.until(30)
         processes.kill(supervisor.pid, signal.SIGTERM)
         assert not any(worker.is_running() for worker in both)
         check(address, callers)

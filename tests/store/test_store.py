@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -688,6 +688,40 @@ def test_a_file_has_one_owner_at_a_time(tmp_path: Path, journals: Journals) -> N
     assert [path.stat().st_mode & 0o077 for path in (file, file.with_name("a.db-wal"))] == [0, 0]
     first.close()
     assert journals.open(str(file)).last() == 1
+
+
+@pytest.mark.parametrize("ending", ["", "-wal"])
+def test_nothing_is_written_to_a_file_that_was_moved_or_replaced(
+    ending: str, tmp_path: Path, journals: Journals
+) -> None:
+    """It would be acknowledged, and gone with the process."""
+    store = journals.open(str(tmp_path / "a.db"))
+    _add(store, _decisions(1))
+    place, aside = tmp_path / f"a.db{ending}", tmp_path / "aside"
+    place.rename(aside)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"a\.db cannot be used: its file was moved, removed or replaced"):
+            store.write([Event(2, 1, "decide", 0.5)])
+        with pytest.raises(StoreError, match="was moved"), store.batch():
+            raise AssertionError
+        place.write_bytes(b"another file")
+    assert store.last() == 1
+    aside.rename(place)
+    store.write([Event(2, 1, "decide", 0.5)])
+    assert store.last() == 2
+
+
+def test_a_lock_of_another_program_is_not_waited_for_long(
+    tmp_path: Path, journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _sqlite.LOCK_SECONDS < 3.0
+    monkeypatch.setattr(_sqlite, "LOCK_SECONDS", 0.0)
+    store = journals.open(str(tmp_path / "a.db"))
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="database is locked"):
+            store.write([Event(1, 1, "decide", 0.5)])
+    store.write([Event(1, 1, "decide", 0.5)])
 
 
 def test_another_file_is_refused_and_not_touched(tmp_path: Path, journals: Journals) -> None:

@@ -199,7 +199,7 @@ class Dashboard:
             return error_page(403, "a form must come from this site")
         form = await read_form(request)
         token, then = form.get("key", "").strip(), local_path(form.get("next"))
-        address = request.client.host if request.client else ""
+        address, _ = request.scope["peer"] or ("", 0)
         try:
             self._failures.check(address)
             key = self._gate.check(token, "read")

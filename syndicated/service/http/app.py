@@ -95,6 +95,7 @@ class App:
             if hot is not None:
                 await reply.give(200, _JSON_HEADERS, encode(await hot.answer({"name": name}, scope, receive)))
             else:
+                scope["peer"] = scope.get("client")  # who is connected, whatever the headers say
                 await self._router(scope, receive, reply.send)
         except Exception as error:
             await self._explain(error, reply)

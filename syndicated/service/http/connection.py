@@ -340,6 +340,7 @@ class Connection(asyncio.Protocol):
             "headers": headers,
             "state": self._app_state.copy(),
         }
+        self._headers = []  # trailers are no headers: a proxy has not seen them
         exchange = Exchange(self, scope, version != "1.0" and parser.should_keep_alive(), self._expects_continue)
         self._read = exchange
         if self._served is None:

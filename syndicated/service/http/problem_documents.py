@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from syndicated.errors import SyndicatedError
 from syndicated.service.core.problems import Problem
 from syndicated.service.http.headers import PROBLEM
+from syndicated.store import StoreError
 
 TITLES = {
     400: "Bad request",
@@ -78,6 +79,8 @@ def problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, HTTPException):
         return ProblemWithHeaders(error.status_code, "http", error.detail, error.headers or {})
+    if isinstance(error, StoreError):  # of what is read beside the batches
+        return Problem(503, "unavailable", str(error))
     if isinstance(error, SyndicatedError):
         return Problem(422, "invalid", str(error))
     if isinstance(error, msgspec.DecodeError):

@@ -633,6 +633,17 @@ def test_trailers_are_limited(tmp_path: Path) -> None:
         assert _answer(port, [b"POST /v1/bandits HTTP/1.1\r\n" + head + chunks]) == b"HTTP/1.1 422"
 
 
+def test_trailers_are_no_headers(tmp_path: Path) -> None:
+    """What comes after the body must not take the place of what a proxy has let pass."""
+    with running(tmp_path / "journal.db") as server:
+        port, key = int(server.url.rpartition(":")[2]), f"authorization: Bearer {server.key}\r\n".encode()
+        other = b"authorization: Bearer other\r\n"
+        for before, after, status in ((key, other, b"201"), (other, key, b"401")):
+            head = b"POST /v1/bandits HTTP/1.1\r\nhost: x\r\n" + before + b"transfer-encoding: chunked\r\n\r\n"
+            body = b"d\r\n" + b'{"name": "b"}' + b"\r\n0\r\n" + after + b"\r\n"
+            assert _answer(port, [head + body]) == b"HTTP/1.1 " + status
+
+
 def test_a_length_that_is_too_large_is_refused_before_the_body_comes(tmp_path: Path) -> None:
     with running(tmp_path / "journal.db") as server:
         port, key = int(server.url.rpartition(":")[2]), f"authorization: Bearer {server.key}\r\n".encode()

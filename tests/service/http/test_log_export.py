@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from support.api_service import Api, learn
@@ -13,7 +13,7 @@ from syndicated.service.core import export
 from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.state import State
 from syndicated.service.http import handlers, parquet
-from syndicated.store import _sql
+from syndicated.store import StoreError, _sql
 
 NESTED: Any = []
 for _ in range(900):
@@ -216,6 +216,26 @@ def test_expectation_27_lists_of_decisions_are_made_in_parts_on_another_thread(
         assert threads
         assert threading.main_thread() not in threads
         assert (await api.call("GET", "/v1/bandits/unknown/decisions")).status_code == 404
+
+    play(test)
+
+
+def test_an_export_for_which_there_is_no_connection_is_answered_by_503(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as of a database that has given out all it has; it was told as an invalid request."""
+
+    def refuse() -> NoReturn:
+        raise StoreError("too many clients")
+
+    async def test(api: Api) -> None:
+        await api.create()
+        await api.decide()
+        monkeypatch.setattr(api.service.group_commit.store, "reader", refuse)
+        for query in ("", "?format=parquet"):
+            reply = await api.call("GET", f"/v1/bandits/b/log{query}")
+            assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+            assert reply.json()["type"] == "/docs#problem-unavailable"
 
     play(test)
 

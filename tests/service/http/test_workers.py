@@ -51,6 +51,38 @@ def test_a_worker_that_ends_is_replaced_and_one_that_does_not_is_killed(
             os.kill(pid, 0)
 
 
+def test_a_worker_that_gives_no_sign_of_life_is_killed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one that is stopped: connections would still go to it."""
+    monkeypatch.setattr(workers, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "RESTART_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "MAX_SILENT_LOOKS", 3)
+    started: list[int] = []
+
+    def fork() -> int:
+        started.append(_spawn("exec sleep 600"))
+        if len(started) == 1:
+            os.write(supervisor._told, b".")
+        if len(started) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return started[-1]
+
+    def look() -> None:
+        os.write(supervisor._beat, started[0].to_bytes(workers.PID_BYTES, "big"))
+        looked()
+
+    supervisor = _Supervisor(2, fork)
+    looked = supervisor._look
+    monkeypatch.setattr(supervisor, "_look", look)
+    with pytest.raises(SystemExit):
+        supervisor.run()
+    assert caplog.messages[:2] == [
+        f"worker {started[1]} gives no sign of life; it is killed",
+        f"worker {started[1]} has ended with -9; another one is started",
+    ]
+
+
 @pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("kill -TERM $PPID; exec sleep 600", 0)])
 def test_a_first_worker_that_cannot_start_ends_it_all(script: str, code: int) -> None:
     with pytest.raises(SystemExit) as ended:
