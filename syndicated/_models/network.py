@@ -103,25 +103,29 @@ class Network:
 
     def means(self, X: Array) -> Array:
         """What the rewards of rows are above the level."""
-        return self.unit * self.evaluate(X)[0]
+        return self.unit * outputs(self._layers(self.weights), X)[0]
 
     def squares(self, g: Array) -> Array:
         """g'Z⁻¹g/m of every row."""
         return np.asarray((g**2 / self.Z).sum(axis=1) / self.settings.units)
 
     def train(self, X: Array, y: Array) -> None:
+        """Gradients take memory by each weight at each row: of all arrays of that size there is one at a time."""
         self.level, penalty = float(y.mean()), self.settings.units * self.settings.lam
         self.unit = (float(y.std()) or 1.0) if self.scaled else 1.0
         weights, target = self.first, (y - self.level) / self.unit
         f, g = evaluate(self._layers(weights), X)
-        step = self.settings.eta / (float((g**2).sum()) + penalty)
+        slope = (f - target) @ g
+        step = self.settings.eta / (float(np.square(g, out=g).sum()) + penalty)
+        del g
         loss = 0.5 * float(((f - target) ** 2).sum())
         for _ in range(self.settings.steps):
-            moved = weights - step * ((f - target) @ g + penalty * (weights - self.first))
-            f_then, g_then = evaluate(self._layers(moved), X)
-            lower = 0.5 * float(((f_then - target) ** 2).sum() + penalty * ((moved - self.first) ** 2).sum())
+            moved = weights - step * (slope + penalty * (weights - self.first))
+            layers = self._layers(moved)
+            f, inputs = outputs(layers, X)
+            lower = 0.5 * float(((f - target) ** 2).sum() + penalty * ((moved - self.first) ** 2).sum())
             if lower <= loss:
-                weights, f, g, loss = moved, f_then, g_then, lower
+                weights, slope, loss = moved, (f - target) @ gradients(layers, inputs), lower
             else:
                 step /= 2
         self.weights = weights
@@ -136,13 +140,28 @@ class Network:
 
 def evaluate(layers: list[Array], X: Array) -> tuple[Array, Array]:
     """f of every row, and its gradient by all weights, layer after layer."""
-    root = math.sqrt(layers[0].shape[0]) if len(layers) > 1 else 1.0
+    f, inputs = outputs(layers, X)
+    return f, gradients(layers, inputs)
+
+
+def outputs(layers: list[Array], X: Array) -> tuple[Array, list[Array]]:
+    """f of every row, and what comes into each layer."""
     inputs = [np.hstack([X, X]) / math.sqrt(2)]
     for W in layers[:-1]:
         inputs.append(np.maximum(inputs[-1] @ W.T, 0.0))
-    f = root * (inputs[-1] @ layers[-1][0])
-    back, gradients = np.full((len(X), 1), root), []
+    return _root(layers) * (inputs[-1] @ layers[-1][0]), inputs
+
+
+def gradients(layers: list[Array], inputs: list[Array]) -> Array:
+    """The gradient of f by all weights."""
+    rows, end = len(inputs[0]), sum(W.size for W in layers)
+    back, found = np.full((rows, 1), _root(layers)), np.empty((rows, end))
     for W, before in zip(reversed(layers), reversed(inputs), strict=True):
-        gradients.append((back[:, :, None] * before[:, None, :]).reshape(len(X), -1))
-        back = (back @ W) * (before > 0)
-    return f, np.hstack(gradients[::-1])
+        own = found[:, end - W.size : end].reshape(rows, *W.shape)  # a view
+        np.multiply(back[:, :, None], before[:, None, :], out=own)
+        back, end = (back @ W) * (before > 0), end - W.size
+    return found
+
+
+def _root(layers: list[Array]) -> float:
+    return math.sqrt(layers[0].shape[0]) if len(layers) > 1 else 1.0

@@ -1,6 +1,7 @@
 """Gaussian processes and networks: the formulas of IGP-UCB, GP-TS, NeuralUCB and NeuralTS in plain loops."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -141,6 +142,18 @@ def test_training_is_gradient_descent_from_the_start_with_halved_steps() -> None
             step /= 2
     np.testing.assert_allclose(network.weights, weights, rtol=1e-9, atol=1e-12)
     assert loss(weights) < loss(network.first)
+
+
+def test_training_has_one_array_of_gradients_at_a_time() -> None:
+    """They take memory by every weight at every row."""
+    rng, network = np.random.default_rng(4), Network(Settings(1.0, 8.0, 4, 8, 3), 20)
+    X, y = rng.normal(size=(2000, 20)), rng.normal(size=2000)
+    network.train(X[:10], y[:10])  # what is imported and made once
+    tracemalloc.start()
+    network.train(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * X.itemsize * len(X) * len(network.first)
 
 
 @pytest.mark.parametrize("make", [NeuralUCB, NeuralTS])

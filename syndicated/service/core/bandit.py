@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, cast
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -45,6 +46,7 @@ EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a 
 TOP_ARMS = 3  # arms that a decision is explained by
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
 MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
+BEGIN_BYTES = 2**19  # of a copy, that take as long as to begin one
 COMPRESSION = 1  # of models in snapshots, the fastest: hashed rows of many arms are mostly zeros
 
 
@@ -76,6 +78,7 @@ class Bandit:
         self.past: list[PastEpoch] = []
         self.loads: list[Load] = []
         self.closable = 0  # the last decision that the end of its window may teach something, for all that is known
+        self.drafts: list[ref[BanditDraft]] = []  # that have not begun to copy its model and its history
         self._start(spec, epoch, (), ())
 
     def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm], numbered: Iterable[str]) -> None:
@@ -86,11 +89,19 @@ class Bandit:
         self.registered = RegisteredArms(encoder, arms, numbered)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
+    def _keep(self) -> None:
+        """The model or the history is about to change: drafts begin to copy them, unless nobody wants them any more."""
+        while self.drafts:
+            draft = self.drafts.pop()()
+            if draft is not None:
+                draft.begin()
+
     # what changes a bandit
 
     def configure(self, spec: Spec, event: Event) -> None:
         """A new spec: a new epoch if the agent is another one."""
         if self.starts_epoch(spec):
+            self._keep()
             past = past_epoch(self.history, self.epoch, self.spec.policy["name"], self.spec.tuner["name"])
             self.past = [*self.past, past][-MAX_PAST_EPOCHS:] if self.history.count else self.past
             self.loads = []
@@ -107,11 +118,13 @@ class Bandit:
 
     def forget_arm(self, arm: str, seq: int) -> None:
         """Free the model of an arm; a reward that comes later makes it a new one."""
+        self._keep()
         self.agent.player.retire(arm)
         self.version = seq
 
     def load(self, model: bytes, event: Event, ready: Agent | None = None) -> None:
         """Go on from a stored model of the same agent, or from an agent that was brought to it."""
+        self._keep()
         if ready is None:
             self.agent.restore(model)
         else:
@@ -121,6 +134,7 @@ class Bandit:
 
     def fold_decisions(self, decisions: Sequence[tuple[Record, Decided | DecisionHead]]) -> None:
         """Count decisions that follow each other, and advance the agent by those that were its rounds."""
+        self._keep()
         for record, head in decisions:
             if head.default is not None:
                 self.closable = record.event.seq
@@ -134,6 +148,7 @@ class Bandit:
 
     def fold_feedback(self, event: Event, record: Record) -> None:
         """Learn what an event about a decision says: a reward, a late one, an activation, or a closed window."""
+        self._keep()
         decided = record.decided
         self.lates += event.kind == "late"
         if event.kind == "close" and event.ref is not None:
@@ -355,11 +370,14 @@ class Bandit:
 class BanditDraft:
     """A bandit at one moment, on its way to a snapshot.
 
-    To begin one takes references to what is never changed and copies of what is small. `advance` copies the rest in
-    pieces: both between batches. `encode` uses nothing of the bandit, and may be called by any thread.
+    To make one takes references to what is never changed. `advance` copies the rest in pieces: both between batches.
+    The bandit has the copy begun before its model or its history change. `encode` uses nothing of the bandit, and may
+    be called by any thread.
     """
 
     def __init__(self, bandit: Bandit, events: int) -> None:
+        self._bandit: Bandit | None = bandit  # until the copy is begun
+        bandit.drafts.append(ref(self))
         self._head: dict[str, Any] = {
             "events": events,
             "id": bandit.id,
@@ -374,20 +392,28 @@ class BanditDraft:
             "closable": bandit.closable,
             "lates": bandit.lates,
             "importing": bandit.importing,
-            "history": bandit.history.head(),
             "past": bandit.past,
             "loads": bandit.loads,
             "compressed": True,
         }
-        self._rows, self._agent = bandit.history.held_rows(), bandit.copy_agent()
+
+    def begin(self) -> None:
+        """Copy what is small of the model and the history, if that is not done."""
+        if self._bandit is not None:
+            history, self._agent = self._bandit.history, self._bandit.copy_agent()
+            self._head["history"], self._rows = history.head(), history.held_rows()
+            self._bandit = None
 
     @property
     def bytes_left(self) -> int:
-        return self._agent.bytes_left
+        return BEGIN_BYTES if self._bandit is not None else self._agent.bytes_left
 
     def advance(self) -> bool:
         """Copy a piece more; whether all is copied."""
-        return self._agent.advance()
+        if self._bandit is None:
+            return self._agent.advance()
+        self.begin()
+        return False
 
     def encode(self) -> bytes:
         """The content of a file. It is compressed in pieces, so that other threads have their turn."""

@@ -28,6 +28,7 @@ from syndicated.service.core.tables import pack_arms, pack_table, unpack_arms, u
 from syndicated.store import Event
 from syndicated.types import Array
 
+TABLE_NUMBERS = 20_000  # of a table that become JSON at once, within 2 ms
 MAX_NESTING = 32  # of a context: what nests deeper cannot be read everywhere that it could be written
 
 Kind = Literal["decide", "reward", "late", "activate", "close", "forget"]
@@ -118,30 +119,44 @@ class Imported(Struct, frozen=True, kw_only=True):
 _line = msgspec.json.Decoder(LogLine)
 
 
-def to_line(event: Event, bandit: Bandit, decided: Decided | None = None) -> LogLine:
-    """An event of the journal as a line."""
+def to_list(X: Array) -> Any:
+    return X.tolist()
+
+
+def to_json(X: Array) -> msgspec.Raw:
+    """A table as JSON, of some rows at a time: other threads have their turn in between."""
+    rows = max(1, TABLE_NUMBERS // X.shape[1])
+    parts = (msgspec.json.encode(X[start : start + rows].tolist())[1:-1] for start in range(0, len(X), rows))
+    return msgspec.Raw(b"[%b]" % b",".join(parts))
+
+
+def to_line(
+    event: Event, bandit: Bandit, decided: Decided | None = None, *, table: Callable[[Array], Any] = to_list
+) -> LogLine:
+    """An event of the journal as a line; the table of all arms becomes what `table` makes of it."""
     own = {name: getattr(event, name) for name in ("seq", "kind", "at", "ref", "learn", "key", "subject")}
     body: dict[str, Any] = {}
     if event.kind == "decide" and event.body:
-        body = _fields(decided or decode_decided(event.body), bandit)
+        body = _fields(decided or decode_decided(event.body), bandit, table)
     elif event.body:
         body = decode(event.body)
     return LogLine(bandit=bandit.name, **own, **body)
 
 
-def decision_reply(record: Record, bandit: Bandit, id_: str) -> DecisionReply:
-    """A decision with the events about it."""
+def decision_reply(record: Record, bandit: Bandit, id_: str) -> bytes:
+    """A decision with the events about it, as JSON."""
     events = [to_line(event, bandit) for event in record.about]
-    return DecisionReply(decision_id=id_, decision=to_line(record.event, bandit, record.decided), events=events)
+    decision = to_line(record.event, bandit, record.decided, table=to_json)
+    return msgspec.json.encode(DecisionReply(decision_id=id_, decision=decision, events=events))
 
 
-def _fields(decided: Decided, bandit: Bandit) -> dict[str, Any]:
+def _fields(decided: Decided, bandit: Bandit, table: Callable[[Array], Any]) -> dict[str, Any]:
     fields = msgspec.structs.asdict(decided)
     del fields["table"]
     fields["x"] = np.frombuffer(decided.x).tolist()
     fields["arms"] = unpack_arms(decided.arms, bandit.registered.numbers)
     X = unpack_table(decided)
-    fields["X"] = None if X is None else X.tolist()
+    fields["X"] = None if X is None else table(X)
     if decided.choice is not None:
         fields["choice"] = ChoiceLine(**msgspec.structs.asdict(decided.choice))
     fields["ranking"] = list(decided.ranking)

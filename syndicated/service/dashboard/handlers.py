@@ -135,7 +135,7 @@ class Dashboard:
         name, id_ = request.path_params["name"], request.path_params["id"]
         service = self._services.of(name)
         record = await service.decisions.decision(name, id_)
-        view = decision_view(service.state.bandit(name), record)
+        view = await asyncio.to_thread(decision_view, service.state.bandit(name), record)
         return await self._page(request, "decision.html", name=name, id=id_, found=view)
 
     async def _arms(self, request: Request) -> Response:

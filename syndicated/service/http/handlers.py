@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.export import PIECE_BYTES
-from syndicated.service.core.log_lines import DecisionReply, Imported, decision_reply, parse, to_line
+from syndicated.service.core.log_lines import DecisionReply, Imported, decision_reply, parse, to_json, to_line
 from syndicated.service.core.messages import (
     Arm,
     ArmNumbers,
@@ -222,10 +222,11 @@ async def activate(call: Call) -> RewardReply:
     return await call.service.decisions.activate(call.path["name"], call.body.decision_id)
 
 
-async def decision(call: Call) -> DecisionReply:
+async def decision(call: Call) -> Response:
+    """A DecisionReply, made on another thread: with all arms it may be megabytes."""
     service, name, id_ = call.service, call.path["name"], call.path["id"]
     record = await service.decisions.decision(name, id_)
-    return await asyncio.to_thread(decision_reply, record, service.state.bandit(name), id_)
+    return Response(await asyncio.to_thread(decision_reply, record, service.state.bandit(name), id_), media_type=JSON)
 
 
 async def decisions(call: Call) -> Response:
@@ -233,7 +234,7 @@ async def decisions(call: Call) -> Response:
     service, name = call.service, call.path["name"]
 
     def encode(events: Sequence[Event], bandit: Bandit) -> bytes:
-        lines = ((service.decisions.ids.of(event.seq), to_line(event, bandit)) for event in events)
+        lines = ((service.decisions.ids.of(event.seq), to_line(event, bandit, table=to_json)) for event in events)
         return b",".join(msgspec.json.encode(DecisionReply(decision_id=id_, decision=line)) for id_, line in lines)
 
     async def parts() -> AsyncIterator[bytes]:
@@ -271,7 +272,7 @@ async def _streamed(parts: AsyncIterator[bytes], kind: str) -> Response:
 
 
 def _json_lines(events: Sequence[Event], bandit: Bandit) -> bytes:
-    return b"".join(msgspec.json.encode(to_line(event, bandit)) + b"\n" for event in events)
+    return b"".join(msgspec.json.encode(to_line(event, bandit, table=to_json)) + b"\n" for event in events)
 
 
 async def import_(call: Call) -> Imported:

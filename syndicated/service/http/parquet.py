@@ -11,7 +11,7 @@ from syndicated._extras import extra
 from syndicated.errors import MissingExtraError
 from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.export import Export
-from syndicated.service.core.log_lines import LogLine, to_line
+from syndicated.service.core.log_lines import LogLine, to_json, to_line
 from syndicated.service.core.problems import Problem
 from syndicated.store import Event
 
@@ -39,7 +39,7 @@ async def parquet_file(export: Export, arrow: Any) -> AsyncIterator[bytes]:
     with arrow.parquet.ParquetWriter(out, schema) as writer:
 
         def write(events: Sequence[Event], bandit: Bandit) -> bytes:
-            rows = [_row(to_line(event, bandit)) for event in events]
+            rows = [_row(to_line(event, bandit, table=to_json)) for event in events]
             writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
             return out.take()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from support.core_service import Clock, Harness, PlayCore, contents, refused, ru
 from syndicated import Agent, ArmUCB
 from syndicated._agent_state import AgentCopy
 from syndicated.service.core import admin, model_load
+from syndicated.service.core.bandit import Bandit
 from syndicated.service.core.messages import Arm
 from syndicated.service.core.model_load import ModelLoad
 from syndicated.service.core.state import Draft, State
@@ -140,7 +141,65 @@ def test_a_piece_is_no_larger_where_there_are_many_small_bandits(
         draft, pieces = harness.service.state.draft(harness.service.state.bandits), 1
         while not draft.advance():
             pieces += 1
-        assert pieces == 5
+        assert pieces == 10  # each is begun, and copied
+
+    play_core(test)
+
+
+def test_the_snapshots_of_many_bandits_are_begun_in_pieces(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 1,000 were begun at once, while everybody waited."""
+    begun, copy_agent = list[int](), Bandit.copy_agent
+
+    def note(bandit: Bandit) -> AgentCopy:
+        begun.append(bandit.id)
+        return copy_agent(bandit)
+
+    async def test(harness: Harness) -> None:
+        for k in range(5):
+            await harness.create(f"b{k}")
+        monkeypatch.setattr(Bandit, "copy_agent", note)
+        draft = harness.service.state.draft(harness.service.state.bandits)
+        assert begun == []
+        for count in range(1, 6):
+            while len(begun) < count:
+                assert not draft.advance()
+            assert len(begun) == count
+        while not draft.advance():
+            pass
+        assert sorted(begun) == sorted(harness.service.state.bandits)
+
+    play_core(test)
+
+
+def test_a_snapshot_is_of_the_moment_when_it_was_asked_for_whatever_changes_before_it_is_begun(
+    play_core: PlayCore,
+) -> None:
+    async def test(harness: Harness) -> None:
+        await harness.create(**SPEC, window=100.0, default_reward=0.5)
+        await learn(harness, 20)
+        admin_, open_ = harness.service.admin, await harness.decide(context={"hour": 1}, arms=list(ARMS))
+        model = await admin_.model("b")
+        changes: dict[str, Callable[[], Awaitable[Any]]] = {
+            "decisions": lambda: harness.decide(context={"hour": 2}, arms=list(ARMS)),
+            "rewards": lambda: harness.reward(open_.decision_id, 1.0),
+            "windows": lambda: harness.pass_time(101.0),
+            "arms": lambda: admin_.put_arms("", "b", ARMS[:2]),
+            "arms that go": lambda: admin_.drop_arm("", "b", "a1"),
+            "models": lambda: admin_.load_model("", "b", model),
+            "specs": lambda: admin_.update("", "b", {"floor": 0.1}),
+            "epochs": lambda: admin_.update("", "b", {"seed": 7}),
+            "retirement": lambda: admin_.retire("", "b"),
+        }
+        for name, change in changes.items():
+            draft, then = await harness.service.read(lambda batch: (batch.state.draft([1]), contents(batch.state)))
+            assert len(then) == 2
+            await change()
+            assert harness.contents() != then, name
+            while not await harness.service.read(lambda batch: draft.advance()):  # noqa: B023
+                pass
+            assert [snapshot.state for snapshot in draft.encode()] == then, name
 
     play_core(test)
 

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import msgspec
 import pytest
 from support.api_service import Api, learn
 
 from syndicated._statefile import unpack
-from syndicated.service.core import export
+from syndicated.service.core import export, log_lines
 from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.state import State
 from syndicated.service.http import handlers, parquet
@@ -199,9 +200,9 @@ def test_expectation_27_lists_of_decisions_are_made_in_parts_on_another_thread(
     monkeypatch.setattr(handlers, "PIECE_BYTES", 1000)
     threads = list[threading.Thread]()
 
-    def note(*given: Any) -> LogLine:
+    def note(*given: Any, **more: Any) -> LogLine:
         threads.append(threading.current_thread())
-        return to_line(*given)
+        return to_line(*given, **more)
 
     async def test(api: Api) -> None:
         await api.create(log="all")
@@ -236,6 +237,35 @@ def test_an_export_for_which_there_is_no_connection_is_answered_by_503(
             reply = await api.call("GET", f"/v1/bandits/b/log{query}")
             assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
             assert reply.json()["type"] == "/docs#problem-unavailable"
+
+    play(test)
+
+
+def test_expectation_27_a_decision_that_is_looked_up_is_made_on_another_thread_some_rows_at_a_time(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 10,000 x 100 numbers it is 20 MB of JSON."""
+    monkeypatch.setattr(log_lines, "TABLE_NUMBERS", 7)
+    encoded, encode = list[tuple[threading.Thread, int]](), msgspec.json.encode
+
+    def note(value: Any) -> bytes:
+        json_ = encode(value)
+        encoded.append((threading.current_thread(), len(json_)))
+        return json_
+
+    async def test(api: Api) -> None:
+        await api.create(log="all")
+        arms = [{"id": str(k), "x": [k / 7, -k]} for k in range(50)]
+        id_ = (await api.decide(arms=arms))["decision_id"]
+        (line,) = await api.lines()
+        monkeypatch.setattr(msgspec.json, "encode", note)
+        found = (await api.call("GET", f"/v1/bandits/b/decisions/{id_}")).json()
+        monkeypatch.undo()
+        assert line["X"] == [arm["x"] for arm in arms]
+        assert found == {"decision_id": id_, "decision": line, "events": []}
+        assert len(encoded) == 18  # three rows at a time, and the whole
+        assert threading.main_thread() not in [thread for thread, _ in encoded]
+        assert (await api.client.get(f"/bandits/b/decisions/{id_}")).status_code == 200
 
     play(test)
 
