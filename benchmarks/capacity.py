@@ -1,6 +1,8 @@
 """The capacity model of docs/scale.md: what so many decisions a second need, from measured constants.
 
-Everything is in cores, bytes and transactions; money comes last, from prices that are assumptions.
+Everything is in cores, bytes and transactions; money comes last, from prices that are assumptions. All that was
+measured is in `Constants`, also for the simulation: to measure again, change them, and run both scripts. They print the
+tables of docs/scale.md.
 
     python benchmarks/capacity.py
 """
@@ -20,6 +22,16 @@ RETENTION_DAYS = 7
 SECONDS_PER_MONTH = 730 * 3600
 
 
+class Run(NamedTuple):
+    """What replicas did that were asked by `CONNECTIONS` as fast as they answered."""
+
+    rate: float  # requests a second
+    cpu: float  # seconds of the replicas' processor for a request
+
+
+CONNECTIONS = 60
+
+
 class Constants(NamedTuple):
     """Measured by benchmarks/replicas.py (one hot bandit, 20 arms of 10 features); docs/scale.md says where."""
 
@@ -32,6 +44,13 @@ class Constants(NamedTuple):
     wal: float = 670.0  # bytes of write-ahead log for a decision
     wal_reward: float = 430.0
     event: float = 390.0  # bytes in the table and its indices
+    batch: float = 46.0  # decisions of a transaction where `decide` was measured
+    transaction: float = 0.47e-3  # seconds of a replica's processor: 16 us more where 18 share it and not 46
+    load: float = 65e-6  # seconds of the load's processor for a request
+    runs: tuple[Run, ...] = (Run(5034, 175e-6), Run(6446, 212e-6), Run(5850, 250e-6))  # of one, two, three replicas
+
+
+CONSTANTS = Constants()
 
 
 class Prices(NamedTuple):
@@ -81,23 +100,28 @@ def need(rate: float, constants: Constants, prices: Prices) -> Need:
 
 
 def main() -> None:
-    constants, prices = Constants(), Prices()
-    columns = ("decisions/s", "databases", "replicas of each", "cores of each database", "WAL MB/s of each")
-    table = Table(*columns, f"stored in {RETENTION_DAYS} days", "dollars a month", box=box.MARKDOWN)
-    for rate in RATES:
-        found = need(rate, constants, prices)
-        table.add_row(
-            f"{rate:,}",
-            str(found.databases),
-            str(found.replicas),
-            f"{found.database_cores:.1f}",
-            f"{found.wal / 1e6:.1f}",
-            f"{found.stored / 1e12:.2f} TB",
-            f"{found.dollars:,.0f}",
+    console, constants = Console(width=140), CONSTANTS
+    own, fold = (
+        f"(D·{decide * 1e6:.0f} + W·{reward * 1e6:.0f}) µs"
+        for decide, reward in (
+            (constants.decide, constants.reward),
+            (constants.fold_decision, constants.fold_reward),
         )
-    console = Console(width=140)
+    )
+    console.print(f"{own} / R  +  (1 − 1/R)·{fold}")
+    kept = f"kept in {RETENTION_DAYS} days"
+    columns = ("decisions/s", "databases", "replicas of each", "cores of each database", "WAL of each, MB/s", kept)
+    table = Table(*columns, "dollars a month", box=box.MARKDOWN)
+    for rate in RATES:
+        table.add_row(*row(rate, need(rate, constants, Prices())))
     console.print(table)
     console.print(f"one database ends at {foldable(constants):,.0f} decisions/s, which is all that a replica can fold")
+
+
+def row(rate: float, found: Need) -> list[str]:
+    """A row of the table."""
+    stored, cores, wal = f"{found.stored / 1e12:.2f} TB", f"{found.database_cores:.1f}", f"{found.wal / 1e6:.1f}"
+    return [f"{rate:,}", str(found.databases), str(found.replicas), cores, wal, stored, f"{found.dollars:,.0f}"]
 
 
 if __name__ == "__main__":

@@ -16,19 +16,14 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from capacity import RATES, REWARDS, Constants, Prices, need
+from capacity import CONNECTIONS, CONSTANTS, RATES, REWARDS, Constants, Prices, need
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 SECONDS = 20.0
 COMMIT_SECONDS = 0.004  # an assumption: a flush of a busy disk, during which a replica only waits
-TRANSACTION = 0.47e-3  # seconds of a replica's processor for a transaction: 16 us more where 18 share it and not 46
-BATCH = 46  # decisions of a transaction where `Constants.decide` was measured
-CONNECTIONS = 60
 CORES = 2
-LOAD = 65e-6  # seconds of the load's processor for a request
-MEASURED = {1: 5034, 2: 6446, 3: 5850}  # docs/scale.md, on two quiet cores
 
 
 @dataclass
@@ -45,7 +40,7 @@ class Replica:
 
 def own(constants: Constants, kind: str) -> float:
     """Seconds of a request without its share of a transaction."""
-    return (constants.decide if kind == "decide" else constants.reward) - TRANSACTION / BATCH
+    return (constants.decide if kind == "decide" else constants.reward) - constants.transaction / constants.batch
 
 
 class Simulation:
@@ -100,7 +95,7 @@ class Simulation:
         if not replica.idle or not replica.queue:
             return
         batch, replica.queue = replica.queue, []
-        compute = sum(each for _, each in batch) + TRANSACTION + replica.fold
+        compute = sum(each for _, each in batch) + self.constants.transaction + replica.fold
         replica.fold, replica.idle = 0.0, False
         replica.busy += compute
         replica.batches += 1
@@ -139,10 +134,10 @@ def open_table(console: Console, constants: Constants) -> None:
 
 def closed_table(console: Console, constants: Constants) -> None:
     """All share the cores: computing slows down until what is computed in a second fits into them."""
-    columns = ("replicas", "requests/s, simulated", "of one", "measured", "of one", "in a batch", "CPU us of replicas")
-    table = Table(*columns, box=box.MARKDOWN)
+    cpu_columns = ("CPU of replicas, µs, simulated", "measured")
+    table = Table("replicas", "requests/s, simulated", "of one", "measured", "of one", *cpu_columns, box=box.MARKDOWN)
     first = 0.0
-    for count, measured in MEASURED.items():
+    for count, measured in enumerate(constants.runs, 1):
         low, high = 1.0, 20.0
         for _ in range(20):
             slow = math.sqrt(low * high)
@@ -150,21 +145,22 @@ def closed_table(console: Console, constants: Constants) -> None:
             simulation.slow = slow
             simulation.run(SECONDS / 4, connections=CONNECTIONS)
             answered = sum(len(replica.latencies) for replica in simulation.replicas)
-            busy = sum(replica.busy for replica in simulation.replicas) + answered * (constants.database + LOAD)
+            beside = answered * (constants.database + constants.load)
+            busy = sum(replica.busy for replica in simulation.replicas) + beside
             low, high = (slow, high) if busy / (SECONDS / 4) > CORES else (low, slow)
         rate = answered / (SECONDS / 4)
         first = first or rate
-        batch = answered / sum(replica.batches for replica in simulation.replicas)
-        cpu = sum(replica.busy for replica in simulation.replicas) / answered * 1e6
-        ratios = f"{rate / first:.2f}", f"{measured / MEASURED[1]:.2f}"
-        table.add_row(str(count), f"{rate:,.0f}", ratios[0], f"{measured:,}", ratios[1], f"{batch:.1f}", f"{cpu:.0f}")
+        cpu = [sum(replica.busy for replica in simulation.replicas) / answered, measured.cpu]
+        ratios = f"{rate / first:.2f}", f"{measured.rate / constants.runs[0].rate:.2f}"
+        rates = f"{rate:,.0f}", ratios[0], f"{measured.rate:,}", ratios[1]
+        table.add_row(str(count), *rates, *(f"{each * 1e6:.0f}" for each in cpu))
     console.print(table)
 
 
 def main() -> None:
-    console, constants = Console(width=130), Constants()
-    open_table(console, constants)
-    closed_table(console, constants)
+    console = Console(width=130)
+    open_table(console, CONSTANTS)
+    closed_table(console, CONSTANTS)
 
 
 if __name__ == "__main__":

@@ -278,3 +278,14 @@ def test_commits_are_checked_by_the_tools_of_make_test() -> None:
     hooks = re.findall(r"^ +entry: \.venv/bin/(.+)$", text, re.MULTILINE)
     tools = re.findall(r"\b(ruff \w+|mypy)\b", "\n".join(_recipe("test")))
     assert hooks == tools
+
+
+@pytest.mark.parametrize("script", ["capacity.py", "capacity_simulation.py"])
+def test_the_capacity_model_is_that_of_its_constants(script: str) -> None:
+    """All tables of it, and its formula, are printed from constants that stand in one place."""
+    command = [sys.executable, str(ROOT / "benchmarks" / script)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [" ".join(line.split()) for line in printed if re.match(r"\| [\d,]+ |\(D", line)]
+    page = [" ".join(line.split()) for line in (ROOT / "docs" / "scale.md").read_text().splitlines()]
+    assert len(rows) >= 4
+    assert [row for row in rows if row not in page] == []
