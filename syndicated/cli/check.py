@@ -49,3 +49,5 @@ def _repair(options: argparse.Namespace) -> None:
     for fault in repaired.faults:
         print(f"left out: {fault}")
     print(f"{options.file} has {repaired.events} events and {repaired.snapshots} snapshots")
+    if not repaired.can_start:
+        raise SyndicatedError(f"no service can start from {options.file}: too much is lost")

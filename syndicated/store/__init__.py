@@ -28,6 +28,7 @@ __all__ = [
     "UnknownCommitError",
     "check_group",
     "copy",
+    "file_of",
     "form_group",
     "open_store",
     "place_of",
@@ -38,11 +39,18 @@ SCHEMES = ("sqlite", "postgresql")
 
 def open_store(address: str, *, read_only: bool = False) -> Store:
     """The journal at `postgresql://...`, `sqlite:FILE`, or in the file of that name."""
-    scheme, colon, rest = address.partition(":")
-    if not colon or scheme == "sqlite":
-        return SQLite(Path(rest if colon else address), read_only=read_only)
+    file = file_of(address)
+    if file is not None:
+        return SQLite(file, read_only=read_only)
+    scheme, colon, _ = address.partition(":")
     if scheme in ("postgresql", "postgres"):
         from syndicated.store._postgres import Postgres  # needs the extra `postgres`
 
         return Postgres(address, read_only=read_only)
     raise InputError(f"a journal must be a file or an address of {', '.join(SCHEMES)}; got {scheme + colon!r}")
+
+
+def file_of(address: str) -> Path | None:
+    """The file of an address that names one."""
+    scheme, colon, rest = address.partition(":")
+    return Path(rest if colon else address) if not colon or scheme == "sqlite" else None

@@ -106,7 +106,7 @@ class Postgres(SQL):
     """
 
     shared: ClassVar[bool] = True
-    _error: ClassVar[type[Exception]] = psycopg.Error
+    _error: ClassVar[tuple[type[Exception], ...]] = (psycopg.Error,)
     _conflicts: ClassVar[tuple[type[Exception], ...]] = (
         psycopg.errors.UniqueViolation,
         psycopg.errors.DeadlockDetected,

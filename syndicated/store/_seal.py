@@ -53,7 +53,7 @@ def unseal(row: Sequence[Any], journal: str) -> Event:
         data = row[-1]
         mark, checksum, body = data[:2], data[2:HEAD], data[HEAD:]
         if mark[:1] != PLAIN[:1]:
-            whole, body = _is_event(row), data
+            whole, body = _is_event(row) and _checksum(row, body) != checksum, data  # or only the first byte is damaged
         else:
             whole = mark in (PLAIN, COMPRESSED) and _checksum(row, body) == checksum
             if whole and mark == COMPRESSED:

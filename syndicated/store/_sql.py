@@ -50,7 +50,7 @@ MIGRATIONS: dict[int, str] = {}  # from each older version of the tables to the 
 class SQL(Store):
     """A journal in tables; a subclass says how statements and lists of values get to them."""
 
-    _error: ClassVar[type[Exception]]  # the root of the database's errors
+    _error: ClassVar[tuple[type[Exception], ...]]  # the roots of the database's errors
     _conflicts: ClassVar[tuple[type[Exception], ...]] = ()  # those of them that say that another process was first
     _in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
     _for_update: ClassVar[str] = ""  # what keeps others from the rows that a query has found
@@ -183,8 +183,9 @@ class SQL(Store):
             middle = (first + upto) // 2  # a page of the file cannot be read: what is not on it can
             (left, bad), (right, worse) = self.salvage(first, middle), self.salvage(middle + 1, upto)
             return left + right, bad + worse
-        read = [(row[0], self._read(row)) for row in rows]
-        return [event for _, event in read if event is not None], [seq for seq, event in read if event is None]
+        # Pages of a damaged file may be found twice, or in the place of others.
+        read = {row[0]: self._read(row) for row in rows if first <= row[0] <= upto}
+        return [event for event in read.values() if event is not None], [seq for seq in read if read[seq] is None]
 
     def events(self, seqs: Iterable[int]) -> dict[int, Event]:
         return {event.seq: event for event in self._events(f"seq {self._in_list}", self._list_value(seqs))}

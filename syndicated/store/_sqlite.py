@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 from syndicated.errors import InputError
-from syndicated.store._base import Event, Snapshot, StoreError, by_bandit, by_key
+from syndicated.store._base import DamageError, Event, Snapshot, StoreError, by_bandit, by_key
 from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL, Kind
+from syndicated.store._wal import read_wal
 
 log = logging.getLogger("syndicated")
 
@@ -29,7 +30,7 @@ class SQLite(SQL):
     """The journal in a file. A second process that would write to it is refused; others may read."""
 
     shared: ClassVar[bool] = False
-    _error: ClassVar[type[Exception]] = sqlite3.Error
+    _error: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error, UnicodeDecodeError)  # of a damaged schema's texts
     _in_list: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
 
     def __init__(self, file: Path, *, read_only: bool = False) -> None:
@@ -39,6 +40,8 @@ class SQLite(SQL):
         self._files = (str(file), f"{file}-wal")
         self._lock = None if read_only else _lock_file(file)
         try:
+            if not read_only and (damage := self._wal_damage()):
+                raise DamageError(f"{self.name} is damaged: {damage}; see `syndicated repair`")
             with self._errors():
                 self._db = sqlite3.connect(
                     f"{file.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}",
@@ -95,11 +98,17 @@ class SQLite(SQL):
             return Snapshot(bandit, seq, 0.0, b"")
 
     def file_faults(self) -> list[str]:
+        damage = self._wal_damage()
         try:
             found = [str(line) for (line,) in self._rows(f"PRAGMA integrity_check({MAX_FAULTS})")]
         except StoreError as error:
             return [str(error)]
-        return [" ".join(f"the file is damaged: {fault}".split()) for fault in found if fault != "ok"]
+        faults = [f"the file is damaged: {fault}" for fault in (damage, *found) if fault not in ("", "ok")]
+        return [" ".join(fault.split()) for fault in faults]
+
+    def _wal_damage(self) -> str:
+        wal = read_wal(self._file)
+        return "" if wal is None else wal.damage
 
     def scrub(self) -> None:
         """Empty the write-ahead log, which has pages of before the erasure."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from syndicated.errors import InputError
-from syndicated.store import SQLite, copy, open_store
+from syndicated.store import SQLite, copy, file_of, open_store
 
 __all__ = ["backup", "restore"]
 
@@ -19,8 +19,8 @@ def backup(address: str, file: Path) -> int:
     """
     if file.exists():
         raise InputError(f"a backup must go into a new file; {file} exists")
-    journal = address.removeprefix("sqlite:")
-    if (journal != address or ":" not in address) and not Path(journal).exists():
+    journal = file_of(address)
+    if journal is not None and not journal.exists():
         raise InputError(f"a backup must be of a journal; there is no file {journal}")
     with closing(open_store(address, read_only=True)) as source, new_journal(file) as target:
         return copy(source, target)

@@ -3,17 +3,21 @@
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from syndicated._statefile import unpack
 from syndicated.errors import InputError, StateError
 from syndicated.service.core.records import decode
 from syndicated.service.core.state import SERVICE_ID, State, events_upto
-from syndicated.store import Event, Snapshot, Store, StoreError, open_store
+from syndicated.store import Event, Snapshot, Store, StoreError
+from syndicated.store._base import MAX_SEQ
 from syndicated.store.backup import new_journal
+from syndicated.store.salvage import readable
 
 CHUNK_EVENTS = 1000  # that are read at once
 MAX_RANGES = 5  # that a fault names
@@ -22,11 +26,12 @@ Range = tuple[int, int, int]  # the first and the last number, and how many even
 
 
 class Repaired(NamedTuple):
-    """What a repair has saved, and the faults that it left out."""
+    """What a repair has saved, the faults that it left out, and whether a service can start from what it saved."""
 
     events: int
     snapshots: int
     faults: list[str]
+    can_start: bool
 
 
 def verify(store: Store) -> list[str]:
@@ -53,34 +58,59 @@ def repair(address: str, file: Path) -> Repaired:
     """
     if file.exists():
         raise InputError(f"a repaired journal must go into a new file; {file} exists")
-    with closing(open_store(address, read_only=True)) as source, new_journal(file) as target:
+    with readable(address) as (source, file_faults), new_journal(file) as target:
         with target.batch(), source.view():
             target.become_copy(source)
             scanned, snapshots = list(_scan(source)), list(_snapshots(source))
-            events = [event for event, _ in scanned if event is not None]
+            kept = [snapshot for snapshot, fault in snapshots if snapshot is not None and not fault]
+            events, orphans = _without_orphans([event for event, _ in scanned if event is not None], kept)
             for start in range(0, len(events), CHUNK_EVENTS):
                 target.append(events[start : start + CHUNK_EVENTS])
-            kept = [snapshot for snapshot, fault in snapshots if snapshot is not None and not fault]
             target.save(kept, keep=max(1, len(kept)))
-            faults = [fault for _, fault in [*scanned, *snapshots] if fault]
+            faults = [*file_faults, *(fault for _, fault in [*scanned, *snapshots] if fault), *orphans]
             lost = [snapshot for snapshot, fault in snapshots if snapshot is not None and fault]
-            faults += _replace(target, _newest(lost, kept))
-        return Repaired(len(events), len(kept), faults)
+            try:
+                _replace(target, _newest(lost, kept))
+                State.load(target)
+                can_start = True
+            except StoreError as error:
+                faults.append(f"no service can start from it: {error}")
+                can_start = False
+        return Repaired(len(events), len(kept), faults, can_start)
 
 
-def _replace(target: Store, lost: Sequence[Snapshot]) -> list[str]:
-    """Snapshots in the place of those that were the newest of their bandits: an older one is not what they were.
+def _without_orphans(events: Sequence[Event], kept: Sequence[Snapshot]) -> tuple[list[Event], list[str]]:
+    """Events without those of bandits of which nothing is left that made them: no service could start with these."""
+    made = [event.seq for event in events if event.kind == "create"]
+    known = {SERVICE_ID, *made, *(snapshot.bandit for snapshot in kept)}
+    orphans = sorted({_bandit_of(event) for event in events} - known)
+    faults = [f"what bandit {bandit} was made of is lost, and with it all its events" for bandit in orphans]
+    return [event for event in events if _bandit_of(event) in known], faults
+
+
+def _bandit_of(event: Event) -> int:
+    """The bandit that an event is of, or about."""
+    if event.bandit != SERVICE_ID or event.kind == "prune":
+        return event.bandit
+    return int(_body(event).get("bandit", SERVICE_ID))
+
+
+def _body(event: Event) -> dict[str, Any]:
+    """What an event of the service says; nothing if it has no checksum and is not what was written."""
+    try:
+        found = decode(event.body)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _replace(target: Store, lost: Sequence[Snapshot]) -> None:
+    """Save snapshots in the place of those that were the newest of their bandits: an older one is not what they were.
 
     The other snapshots say that there is nothing to fold before them.
     """
-    if not lost:
-        return []
-    try:
-        made = State.load(target, lost=lost).snapshots()
-    except StoreError as error:
-        return [f"no service can start from it: {error}"]
-    target.save(made, keep=sys.maxsize)
-    return []
+    if lost:
+        target.save(State.load(target, lost=lost).snapshots(), keep=sys.maxsize)
 
 
 def _newest(snapshots: Sequence[Snapshot], kept: Sequence[Snapshot]) -> list[Snapshot]:
@@ -92,20 +122,57 @@ def _newest(snapshots: Sequence[Snapshot], kept: Sequence[Snapshot]) -> list[Sna
 def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
     """Every event that can be read, and what is wrong between them."""
     present: list[int] = []
-    pruned, last = 0, store.last()
-    for first in range(1, last + 1, CHUNK_EVENTS):
-        events, damaged = store.salvage(first, min(first + CHUNK_EVENTS - 1, last))
+    pruned = 0
+    try:
+        last = store.last()
+    except StoreError as error:
+        last = _last_readable(store)
+        yield None, f"nothing after event {last} can be read: {error}"
+    for first, upto in _ranges(store, last):
+        events, damaged = store.salvage(first, upto)
         present += sorted([*damaged, *(event.seq for event in events)])
         for seq in damaged:
             yield None, f"event {seq} is damaged"
         for event in events:
-            pruned += int(decode(event.body)["count"]) if event.kind == "prune" else 0
+            pruned += int(_body(event).get("count", 0)) if event.kind == "prune" else 0
             yield event, ""
     missing = _uncounted(store, present) if store.has_gaps else _gaps(present)
     lost = sum(count for _, _, count in missing) - pruned
     if lost > 0:
         ranges = ", ".join(f"{start} to {end}" for start, end, _ in missing[:MAX_RANGES])
         yield None, f"{lost} events are missing that were not pruned, among {ranges}"
+
+
+def _last_readable(store: Store) -> int:
+    """The last event of a file whose end is missing, before which events can be read."""
+    low, high = 0, 1
+    while high < MAX_SEQ and not store.salvage(high, high)[1]:
+        low, high = high, min(2 * high, MAX_SEQ)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if store.salvage(middle, middle)[1] else (middle, high)
+    return low
+
+
+def _ranges(store: Store, last: int) -> Iterator[tuple[int, int]]:
+    """Numbers to be read at once, without what is empty: the last one of a damaged file may be any number."""
+    first, count = 1, CHUNK_EVENTS
+    while first <= last:
+        upto = min(first + count - 1, last)
+        if _is_empty(store, first, upto):
+            first, count = upto + 1, 8 * count
+        elif count > CHUNK_EVENTS:
+            count = CHUNK_EVENTS
+        else:
+            yield first, upto
+            first = upto + 1
+
+
+def _is_empty(store: Store, first: int, upto: int) -> bool:
+    try:
+        return store.count(first - 1, upto + 1) == 0
+    except StoreError:  # there is something that cannot be read
+        return False
 
 
 def _gaps(present: Sequence[int]) -> list[Range]:

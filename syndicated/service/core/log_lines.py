@@ -24,6 +24,7 @@ from syndicated.service.core.records import (
     encode,
     to_choice,
 )
+from syndicated.service.core.size_limits import check_ids
 from syndicated.service.core.tables import pack_arms, pack_table, unpack_arms, unpack_table
 from syndicated.store import Event
 from syndicated.types import Array
@@ -273,6 +274,7 @@ class Importer:
         decided = Decided(**fields)
         decode_decided(encode(decided))
         if epoch:
+            check_ids([decided.arm, *(line.arms or ())])
             self._check(decided)
         return decided
 

@@ -178,7 +178,10 @@ def _routes(endpoints: Iterable[BoundEndpoint]) -> list[BaseRoute]:
     paths: dict[str, list[BoundEndpoint]] = {}
     for each in endpoints:
         paths.setdefault(each.endpoint.path, []).append(each)
-    return [Route(path, _Methods(sharing)) for path, sharing in paths.items()]
+    routes = [Route(path, _Methods(sharing)) for path, sharing in paths.items()]
+    for route in routes:  # a subject or an arm may have a line's end in its name
+        route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+    return [*routes]
 
 
 def _route_of(scope: Scope) -> str:

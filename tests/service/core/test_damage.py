@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 from support.core_service import ASK, VECTOR, Clock, Harness, PlayCore, contents, run
@@ -16,6 +17,7 @@ from syndicated.service.core.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
 from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequest, Spec
 from syndicated.service.core.problems import Problem
+from syndicated.service.core.records import encode
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
 from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, _sql, open_store
@@ -292,14 +294,133 @@ def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is
 def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> None:
     with closing(SQLite(file)) as store:
         last = store.last()
-        store.write([Event(last + k, 99, "test", 0.0, body=bytes([k]) * 9000) for k in range(1, 6)])
+        store.write([Event(last + k, 0, "create", 0.0, body=bytes([k]) * 9000) for k in range(1, 6)])
     _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
     data = file.read_bytes()
     place = data.index(bytes([3]) * 3000)
     file.write_bytes(data[:place] + bytes(3000) + data[place + 3000 :])
     repaired = repair(str(file), file.with_name("saved.db"))
-    assert repaired.faults == [f"event {last + 3} is damaged"]
+    assert repaired.faults[0] == f"event {last + 3} is damaged"
     assert repaired.events == last + 4
+    assert not repaired.can_start  # these are no events
+    assert main(["repair", "--store", str(file), str(file.with_name("again.db"))]) == 2
+
+
+@pytest.fixture
+def killed(file: Path, tmp_path: Path) -> Path:
+    """The files of a process that was killed: most of its events are in the write-ahead log."""
+    copy = tmp_path / "killed" / "journal.db"
+    copy.parent.mkdir()
+    with closing(SQLite(file)) as store:
+        last = store.last()
+        for k in range(1, 101):
+            store.write([Event(last + k, 0, "erase", 0.0, body=encode({"actor": "", "count": 0}))])
+        for ending in ("", "-wal"):
+            copyfile(f"{file}{ending}", f"{copy}{ending}")
+    return copy
+
+
+def _flip(file: Path, place: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[place] ^= 0xFF
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(("place", "what"), [(20, "its header"), (32 + 24 + 4000, "frame 1 of "), (0.3, "frame ")])
+def test_expectation_30_a_damaged_write_ahead_log_is_named_and_what_follows_is_saved(
+    killed: Path, place: float, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite takes it for the end of its log, without a word."""
+    log = killed.with_name("journal.db-wal")
+    with closing(SQLite(killed, read_only=True)) as store:
+        last = store.last()
+    _flip(log, int(place if place > 1 else place * log.stat().st_size))
+    with closing(SQLite(killed, read_only=True)) as store:
+        assert store.last() < last
+    named = f"journal.db is damaged: its write-ahead log is damaged at {what}"
+    with pytest.raises(DamageError, match=named):
+        SQLite(killed)
+    assert main(["verify", "--store", str(killed)]) == 2
+    assert f"its write-ahead log is damaged at {what}" in capsys.readouterr().out
+    repaired = repair(str(killed), killed.with_name("saved.db"))
+    assert repaired.faults[0].startswith(f"its write-ahead log is damaged at {what}")
+    assert repaired.can_start
+    with closing(SQLite(killed.with_name("saved.db"))) as store:
+        assert store.last() == last
+        assert repaired.events >= last - 1
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_expectation_30_a_write_that_was_cut_short_is_no_damage(killed: Path, cut: bool) -> None:
+    """As by a power failure: it was not acknowledged, and the service starts without it."""
+    log = killed.with_name("journal.db-wal")
+    with closing(SQLite(killed, read_only=True)) as store:
+        last = store.last()
+    if cut:
+        log.write_bytes(log.read_bytes()[:-100])
+    else:
+        _flip(log, log.stat().st_size - 100)
+    with closing(SQLite(killed)) as store:
+        assert store.last() == last - 1
+
+
+def test_expectation_30_a_damaged_first_page_is_made_anew(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, saved = _loaded(file), file.with_name("saved.db")
+    _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
+    data = file.read_bytes()
+    for place in (0, data.index(b"CREATE TABLE log"), data.index(b"log_bandit")):
+        file.write_bytes(data[:place] + b"\xef" * 3 + data[place + 3 :])
+        with pytest.raises(StoreError):  # and no other error, of a text that is none
+            SQLite(file)
+        assert main(["verify", "--store", str(file)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+        assert repair(str(file), saved).can_start
+        assert _loaded(saved) == before
+        saved.unlink()
+
+
+def test_expectation_30_of_a_file_that_was_cut_short_the_beginning_is_saved(file: Path) -> None:
+    with closing(SQLite(file)) as store:
+        last = store.last()
+        store.write([Event(last + k, 0, "erase", 0.0, body=encode({"count": "x" * 900})) for k in range(1, 101)])
+    _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) - 50_000])
+    repaired = repair(str(file), file.with_name("saved.db"))
+    assert last < repaired.events < last + 100
+    assert any(fault.startswith(f"nothing after event {repaired.events} can be read") for fault in repaired.faults)
+    assert repaired.can_start
+
+
+def test_expectation_30_pages_that_are_there_twice_are_saved_once(file: Path) -> None:
+    with closing(SQLite(file)) as store:
+        last = store.last()
+        store.write([Event(last + k, 0, "erase", 0.0, body=encode({"count": "x" * 900})) for k in range(1, 101)])
+    _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
+    data = file.read_bytes()
+    pages = [data[start : start + 4096] for start in range(0, len(data), 4096)]
+    full = [k for k, page in enumerate(pages) if page.count(b"x") > 2000]
+    pages[full[5]] = pages[full[9]]
+    file.write_bytes(b"".join(pages))
+    repaired = repair(str(file), file.with_name("saved.db"))
+    assert last + 90 < repaired.events < last + 100
+    assert repaired.can_start
+
+
+def test_expectation_30_a_bandit_of_which_nothing_is_left_is_left_out(file: Path) -> None:
+    """No service could start from its decisions alone."""
+    with closing(SQLite(file, read_only=True)) as store:
+        bandit = State.load(store).names["a"].id
+    _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = ?", (bandit,)))
+    _change(file, lambda db: db.execute("DELETE FROM snapshots WHERE bandit = ?", (bandit,)))
+    repaired = repair(str(file), file.with_name("saved.db"))
+    assert repaired.faults[-1] == f"what bandit {bandit} was made of is lost, and with it all its events"
+    assert repaired.can_start
+
+
+def test_expectation_30_the_last_number_of_a_damaged_file_may_be_any(file: Path) -> None:
+    _change(file, lambda db: db.execute("UPDATE log SET seq = 1 << 61 WHERE seq = (SELECT max(seq) FROM log)"))
+    assert f"event {2**61} is damaged" in _faults(file)
 
 
 def test_expectation_30_a_list_of_decisions_goes_on_behind_damaged_ones(
@@ -334,6 +455,12 @@ def test_expectation_30_a_request_that_is_refused_leaves_no_gap(tmp_path: Path) 
 
     run(test())
     assert _faults(tmp_path / "journal.db") == []
+
+
+def test_expectation_30_an_event_whose_mark_is_damaged_is_none_of_before_checksums() -> None:
+    row = seal(Event(1, 2, "decide", 3.0, body=b"body"))
+    with pytest.raises(DamageError):
+        unseal((*row[:-1], b"\x81" + row[-1][1:]), "")
 
 
 def test_bodies_of_zeros_are_compressed_and_others_are_not() -> None:

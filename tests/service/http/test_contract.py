@@ -220,6 +220,9 @@ def test_expectation_24_a_subject_is_erased_and_admins_are_watched(play: Callabl
         assert {line["actor"] for line in audit} == {keys[0]["id"]}
         assert "hash" not in (await api.call("GET", "/v1/audit")).text
         assert (await api.call("DELETE", "/v1/subjects/%00")).status_code == 422
+        for subject, path in (("\n", "%0A"), ("a\r\nb\n", "a%0D%0Ab%0A")):
+            await api.decide(subject=subject)
+            assert (await api.call("DELETE", f"/v1/subjects/{path}")).json() == {"erased": 1}
 
     play(test)
 

@@ -86,6 +86,8 @@ BAD_LINES: list[dict[str, Any]] = [
     {"place": 7},
     {"by": "nobody"},
     {"propensity": 2},
+    {"arm": "a" * 257},
+    {"arm": ""},
     {"at": 1e12},
     {"params": {"alpha": "1"}},
     {"params": {}},
