@@ -110,12 +110,12 @@ class Bandit:
         self.agent.player.retire(arm)
         self.version = seq
 
-    def load(self, model: bytes, event: Event, ready: Agent | None = None) -> None:
-        """Go on from a stored model of the same agent, or from an agent that was brought to it."""
-        if ready is None:
-            self.agent.restore(model)
+    def load(self, model: bytes | Agent, event: Event) -> None:
+        """Go on from a stored model of the same agent, or from an agent that was brought to one."""
+        if isinstance(model, Agent):
+            self.agent = model
         else:
-            self.agent = ready
+            self.agent.restore(model)
         self.version = event.seq
         self.loads = [*self.loads, Load(event.seq, event.at, self.history.count)][-MAX_LOADS:]
 
