@@ -5,6 +5,7 @@ import logging
 import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,8 @@ from syndicated.errors import InputError, SyndicatedError
 from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import Bandit, build_parts, known_arms
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.export import Export
-from syndicated.service.core.group_commit import GroupCommit, T
+from syndicated.service.core.export import Export, export_room
+from syndicated.service.core.group_commit import GroupCommit, T, on_own_thread
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
 from syndicated.service.core.messages import (
@@ -227,12 +228,26 @@ class Admin:
     async def model(self, name: str, version: int | None = None) -> bytes:
         """The agent's state, as it is now or in a saved model. It becomes a file on another thread."""
         if version is not None:
-            saved = await self._submit(lambda batch: _saved_model(batch, name, version))
-            return await asyncio.to_thread(lambda: Bandit.from_snapshot(saved).agent.state())
+            id_, last = await self._submit(lambda batch: (batch.state.bandit(name).id, batch.state.seq))
+            if version > last:  # a store takes 64 bits
+                raise _unknown_model(version)
+            with export_room(self._group_commit):
+                return await on_own_thread("models", self._saved_model, id_, version)
         copy = await self._submit(lambda batch: batch.state.bandit(name).copy_agent())
         while not await self._group_commit.go_on(lambda batch: copy.advance()):
             pass
         return await asyncio.to_thread(copy.pack)
+
+    def _saved_model(self, bandit: int, version: int) -> bytes:
+        """The agent's state in a saved model. On a thread of its own, over a connection of its own."""
+        try:
+            with closing(self._group_commit.store.reader()) as store:
+                saved = store.snapshot(bandit, version)
+        except StoreError as error:
+            raise Problem(503, "unavailable", str(error)) from None
+        if saved is None:
+            raise _unknown_model(version)
+        return Bandit.from_snapshot(saved.state).agent.state()
 
     async def load_model(self, actor: str, name: str, model: bytes | int) -> BanditReply:
         """Go on from a model: the content of a file, or the version of a saved one (a roll-back)."""
@@ -346,6 +361,10 @@ def _page(batch: Batch, id_: int, kinds: Sequence[str], limit: int, before: int 
     return batch.store.recent(id_, kinds, limit, before)
 
 
+def _unknown_model(version: int) -> Problem:
+    return Problem(404, "unknown-model", f"this bandit has no model {version}")
+
+
 def _agent_of(spec: Spec, model: bytes) -> Agent:
     """The agent that a model makes, which must be one of this spec."""
     try:
@@ -375,15 +394,6 @@ def _scrub(store: Store) -> None:
         store.scrub()
     except StoreError as error:
         log.warning("what was erased may still be in the journal's files: %s", error)
-
-
-def _saved_model(batch: Batch, name: str, version: int) -> bytes:
-    """The snapshot of this version."""
-    bandit = batch.state.bandit(name)
-    saved = batch.store.snapshot(bandit.id, version) if version <= batch.state.seq else None  # a store takes 64 bits
-    if saved is None:
-        raise Problem(404, "unknown-model", f"this bandit has no model {version}")
-    return saved.state
 
 
 def _add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:

@@ -487,6 +487,7 @@ class GroupCommit:
         if self.state.damage:
             raise DamageError(self.state.damage)
         if upto <= self.state.seq:
+            self.state.lags = False
             return
         before, begin = self.state.seq, time.perf_counter()
         read = self._models_read if self.store.shared else None

@@ -374,27 +374,28 @@ def test_a_model_of_another_process_that_cannot_be_read_is_damage(
 def test_what_others_have_written_is_folded_a_little_at_a_time(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.group_commit.FOLD_SECONDS", -1.0)
     monkeypatch.setattr("syndicated.service.core.state.MAX_RUN", 1)
 
     async def test(address: str) -> None:
         service, other = started(address), started(address)
-        version, model = await filled(service)
-        await import_model(service, version, model)
-        await learn(other, 3)
-        await service.read(lambda batch: None)
-        await other.read(lambda batch: None)
+        await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 4})))
+        monkeypatch.setattr("syndicated.service.core.group_commit.FOLD_SECONDS", -1.0)
+        await learn(service, 3)
+        last = events(address)[-1].seq
+        while min(service.state.seq, other.state.seq) < last:
+            await asyncio.sleep(0)
+        await asyncio.gather(service.read(lambda batch: None), other.read(lambda batch: None))
         assert contents(other.state) == contents(service.state) == replayed(address)
         await asyncio.gather(service.stop(), other.stop())
-        with closing(open_store(address, read_only=True)) as store:
-            state, last, looks = State(), store.last(), 0
-            while state.lags or not looks:
-                state.follow(store, last, {}, seconds=-1.0)
-                looks += 1
-            assert looks == len(events(address)) + 1
-            assert contents(state) == replayed(address)
 
-    run(test(database()))
+    run(test(address := database()))
+    with closing(open_store(address, read_only=True)) as store:
+        state, last, looks = State(), store.last(), 0
+        while state.lags or not looks:
+            state.follow(store, last, {}, seconds=-1.0)
+            looks += 1
+        assert looks == len(events(address)) + 1
+        assert contents(state) == replayed(address)
 
 
 def test_expectation_30_damage_in_a_piece_is_named_and_the_load_is_left_out_of_a_repair(
