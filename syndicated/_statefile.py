@@ -51,8 +51,11 @@ class _Sealed(io.RawIOBase):
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
-    """Head and arrays of a file that `pack` wrote."""
-    content, digest = data[:-DIGEST], data[-DIGEST:]
+    """Head and arrays of a file that `pack` wrote.
+
+    It may be large: nothing here keeps other threads from their turn for as long as it takes to copy the whole.
+    """
+    content, digest = memoryview(data)[:-DIGEST], data[-DIGEST:]
     if hashlib.sha256(content).digest() != digest:
         raise StateError(f"a state must be a whole file as state() gave it; got {len(data)} other bytes")
     try:
@@ -66,11 +69,37 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
     return head, arrays
 
 
-def _members(content: bytes) -> dict[str, npt.NDArray[np.generic]]:
+class _View(io.RawIOBase):
+    """Bytes as a file, of which only what is read is copied."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self._place = data, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: len(self._data)}[whence]
+        if start + offset < 0:
+            raise OSError("a place before the start")
+        self._place = start + offset
+        return self._place
+
+    def readinto(self, target: Any) -> int:
+        part = self._data[self._place : self._place + len(target)]
+        target[: len(part)] = part
+        self._place += len(part)
+        return len(part)
+
+
+def _members(content: memoryview) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of a zip; none if they would be larger than the zip itself."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    with zipfile.ZipFile(_View(content)) as archive:
         infos = archive.infolist()
         plain = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
         plain = plain and sum(info.file_size for info in infos) <= len(content)
-        parts = {info.filename.removesuffix(".npy"): archive.read(info) for info in infos if plain}
-    return {name: np.lib.format.read_array(io.BytesIO(part), allow_pickle=False) for name, part in parts.items()}
+        for info in infos if plain else ():
+            with archive.open(info) as member:  # read in pieces, with its checksum
+                arrays[info.filename.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+    return arrays

@@ -20,6 +20,7 @@ from syndicated.errors import SyndicatedError
 SCHEMA_VERSION = 1  # the version of the tables; see the migrations in _sql.py
 CHUNK_EVENTS = 1000  # that are read at once
 CHUNK_BYTES = 2 * 2**20  # of their bodies; an event that is larger is read alone
+LARGE_BYTES = 64 * 2**10  # of a body from which on it is read alone, where it is not known how many there are
 MAX_SEQ = 2**63 - 1  # no event has such a number
 
 
@@ -145,11 +146,12 @@ class Store(ABC):
         upto: int | None = None,
         without: Sequence[int] = (),
         known_from: int = MAX_SEQ,
+        bodiless: str = "",
     ) -> Iterator[tuple[Event, Event | None]]:
         """The events after `seq` and up to `upto`, in order, each with the decision that it refers to.
 
         They are of one bandit or of all, `without` those with these numbers. Decisions from `known_from` on are not
-        read again: the caller has them.
+        read again: the caller has them. Nor are the bodies of the kind `bodiless`.
         """
 
     def file_faults(self) -> list[str]:

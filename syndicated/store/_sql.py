@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from syndicated.store._base import (
     CHUNK_BYTES,
     CHUNK_EVENTS,
+    LARGE_BYTES,
     MAX_SEQ,
     SCHEMA_VERSION,
     DamageError,
@@ -27,6 +28,7 @@ from syndicated.store._seal import unseal
 log = logging.getLogger("syndicated")
 
 COLUMNS = ", ".join(Event._fields)
+LARGE = f"SELECT {COLUMNS} FROM log WHERE seq = ?"
 FIRST_CHUNK_EVENTS = 16  # that are read first where many may come, to see how large they are
 CHUNK_GROWTH = 8  # times as many as before that are read at most
 TABLES = """
@@ -138,6 +140,7 @@ class SQL(Store):
         upto: int | None = None,
         without: Sequence[int] = (),
         known_from: int = MAX_SEQ,
+        bodiless: str = "",
     ) -> Iterator[tuple[Event, Event | None]]:
         of: list[tuple[str, Any]] = [("", known_from)]
         if bandit is not None:
@@ -146,28 +149,34 @@ class SQL(Store):
             of.append(("e.seq <= ? AND", upto))
         if without:
             of.append((f"NOT (e.seq {self._in_list}) AND", self._list_value(without)))
-        values, width = [value for _, value in of], len(Event._fields)
+        *own, body = (f"e.{name}" for name in Event._fields)
+        small = f"CASE WHEN e.kind = ? THEN ? WHEN length({body}) <= {LARGE_BYTES} THEN {body} END"
+        columns = ", ".join([*own, small, *(f"d.{name}" for name in Event._fields)])
         found = f"""FROM log e LEFT JOIN log d ON d.seq = e.ref AND d.seq < ?
             WHERE {" ".join(where for where, _ in of)} e.seq > ? ORDER BY e.seq LIMIT ?"""
-        own, other = (", ".join(f"{table}.{name}" for name in Event._fields) for table in "ed")
+        query = f"SELECT {columns} {found}"
+        sizes = f"SELECT e.seq, coalesce(length({small}), 0) + coalesce(length(d.body), 0) {found}"
+        values, width = [bodiless, b"", *(value for _, value in of)], len(Event._fields)
         limit = first = min(FIRST_CHUNK_EVENTS, CHUNK_EVENTS)
         # Few are read with one statement, which is of one moment also outside of a transaction, if they are not large.
         few = upto is not None and first <= upto - seq < CHUNK_EVENTS and not self._in_transaction
         if few:
-            limit = self._count_fitting(found, *values, seq)
-        while rows := self._rows(f"SELECT {own}, {other} {found}", *values, seq, limit):
+            limit = self._count_fitting(sizes, *values, seq)
+        while rows := self._rows(query, *values, seq, limit):
             for row in rows:
                 about = None if row[width] is None else self._read(row[width:])
-                yield unseal(row[:width], self.name), about
+                # What is large is read alone: many of them together would take longer than a statement has.
+                whole = [row[:width]] if row[width - 1] is not None else self._rows(LARGE, row[0])
+                for own_row in whole:  # none if another process has just dropped it
+                    yield unseal(own_row, self.name), about
             if len(rows) < limit:
                 break
-            seq, size = rows[-1][0], sum(len(row[width - 1]) + len(row[-1] or b"") for row in rows)
-            limit = self._count_fitting(found, *values, seq) if few else _next_limit(limit, size)
+            seq, size = rows[-1][0], sum(len(row[width - 1] or b"") + len(row[-1] or b"") for row in rows)
+            limit = self._count_fitting(sizes, *values, seq) if few else _next_limit(limit, size)
 
-    def _count_fitting(self, found: str, *values: Any) -> int:
-        """How many of the events that are found may be read at once."""
-        size = "coalesce(length(e.body), 0) + coalesce(length(d.body), 0)"
-        sizes = self._rows(f"SELECT e.seq, {size} {found}", *values, CHUNK_EVENTS)
+    def _count_fitting(self, query: str, *values: Any) -> int:
+        """How many of the events whose sizes are asked for may be read at once."""
+        sizes = self._rows(query, *values, CHUNK_EVENTS)
         count = len(_fitting(sizes))
         return count if count < len(sizes) else CHUNK_EVENTS
 
@@ -175,12 +184,17 @@ class SQL(Store):
         return int(self._rows("SELECT count(*) FROM log WHERE seq > ? AND seq < ?", after, before)[0][0])
 
     def salvage(self, first: int, upto: int) -> tuple[list[Event], list[int]]:
+        between = "FROM log WHERE seq BETWEEN ? AND ?"
         try:
-            rows = self._rows(f"SELECT {COLUMNS} FROM log WHERE seq BETWEEN ? AND ? ORDER BY seq", first, upto)
+            ((size,),) = self._rows(f"SELECT coalesce(sum(length(body)), 0) {between}", first, upto)
+            fits = first == upto or size <= CHUNK_BYTES
+            rows = self._rows(f"SELECT {COLUMNS} {between} ORDER BY seq", first, upto) if fits else None
         except StoreError:
             if first == upto:
                 return [], [first]
-            middle = (first + upto) // 2  # a page of the file cannot be read: what is not on it can
+            rows = None
+        if rows is None:
+            middle = (first + upto) // 2  # if a page of the file cannot be read: what is not on it can
             (left, bad), (right, worse) = self.salvage(first, middle), self.salvage(middle + 1, upto)
             return left + right, bad + worse
         # Pages of a damaged file may be found twice, or in the place of others.

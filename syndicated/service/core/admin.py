@@ -5,6 +5,7 @@ import logging
 import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -12,12 +13,12 @@ import msgspec
 
 from syndicated._validation import shorten
 from syndicated.agent import Agent
-from syndicated.errors import InputError
+from syndicated.errors import InputError, SyndicatedError
 from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import Bandit, build_parts, known_arms
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.export import Export
-from syndicated.service.core.group_commit import GroupCommit, T
+from syndicated.service.core.export import Export, export_room
+from syndicated.service.core.group_commit import GroupCommit, T, on_own_thread
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
 from syndicated.service.core.messages import (
@@ -30,19 +31,19 @@ from syndicated.service.core.messages import (
     ModelReply,
     Spec,
 )
-from syndicated.service.core.model_load import ModelLoad
+from syndicated.service.core.model_load import MODEL_PIECE_BYTES, PIECE, ModelLoad, Pieces, pack_piece, restored
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.service.core.size_limits import (
     check_registration,
     check_rewards,
-    check_shared_model,
     check_spec,
     check_theory,
 )
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
 from syndicated.store import Event, Store, StoreConflictError, StoreError
+from syndicated.store._seal import PackedBody
 
 log = logging.getLogger("syndicated")
 
@@ -111,13 +112,20 @@ class Admin:
                 raise Problem(409, "conflict", "the bandit got another model while the log was learned again")
             while (rest := relearning.page(batch)) is not None:
                 relearning.learn(rest)
+            relearning.check_written(batch.store)
             spec = _changed(bandit, changes)  # with what else was changed meanwhile
             _check_change(bandit, spec)  # its arms may be others by now
-            return _configure(batch, actor, bandit, spec, relearning.agent)
+            return _configure(batch, actor, bandit, spec, relearning)
 
         while (page := await self._submit(relearning.page)) is not None:
             await asyncio.to_thread(relearning.learn, page)
-        return await self._submit(end)
+        model = await asyncio.to_thread(relearning.pack)
+        pieces = await self._write_pieces(relearning.bandit, model)
+        if pieces is not None:
+            await asyncio.to_thread(relearning.go_on, model, pieces)
+            while (page := await self._group_commit.go_on(relearning.page)) is not None:
+                await asyncio.to_thread(relearning.learn, page)
+        return await self._group_commit.go_on(end)
 
     def retire(self, actor: str, name: str) -> "asyncio.Future[None]":
         def run(batch: Batch) -> None:
@@ -220,33 +228,58 @@ class Admin:
     async def model(self, name: str, version: int | None = None) -> bytes:
         """The agent's state, as it is now or in a saved model. It becomes a file on another thread."""
         if version is not None:
-            saved = await self._submit(lambda batch: _saved_model(batch, name, version))
-            return await asyncio.to_thread(lambda: Bandit.from_snapshot(saved).agent.state())
+            id_, last = await self._submit(lambda batch: (batch.state.bandit(name).id, batch.state.seq))
+            if version > last:  # a store takes 64 bits
+                raise _unknown_model(version)
+            with export_room(self._group_commit):
+                return await on_own_thread("models", self._saved_model, id_, version)
         copy = await self._submit(lambda batch: batch.state.bandit(name).copy_agent())
         while not await self._group_commit.go_on(lambda batch: copy.advance()):
             pass
         return await asyncio.to_thread(copy.pack)
 
+    def _saved_model(self, bandit: int, version: int) -> bytes:
+        """The agent's state in a saved model. On a thread of its own, over a connection of its own."""
+        try:
+            with closing(self._group_commit.store.reader()) as store:
+                saved = store.snapshot(bandit, version)
+        except StoreError as error:
+            raise Problem(503, "unavailable", str(error)) from None
+        if saved is None:
+            raise _unknown_model(version)
+        return Bandit.from_snapshot(saved.state).agent.state()
+
     async def load_model(self, actor: str, name: str, model: bytes | int) -> BanditReply:
         """Go on from a model: the content of a file, or the version of a saved one (a roll-back)."""
         data = await self.model(name, model) if isinstance(model, int) else model
-        kept = {"version": model} if isinstance(model, int) else {}
         before = await self._submit(lambda batch: batch.state.bandit(name))
         epoch = before.epoch
-        load = await asyncio.to_thread(ModelLoad.of, before, {"actor": actor, "model": data, **kept})
-        if self._group_commit.store.shared:
-            check_shared_model(len(load.packed[1]))
+        agent = await asyncio.to_thread(_agent_of, before.spec, data)
+        about = {"actor": actor, "bandit": before.id, **({"version": model} if isinstance(model, int) else {})}
+        pieces = await self._write_pieces(before.id, data)
+        whole = await asyncio.to_thread(ModelLoad.of, {**about, "model": data}, agent) if pieces is None else None
 
         def run(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
             if (bandit.id, bandit.epoch) != (before.id, epoch):
                 raise Problem(409, "conflict", "the bandit became another one while the model was read")
-            event = Event(batch.next_number(), SERVICE_ID, "load", batch.now, body=load)
-            batch.append(event)
-            known = len(known_arms(load.agent))
+            load = whole or ModelLoad.of({**about, "pieces": _end_pieces(batch, pieces)}, agent)
+            event = batch.add(SERVICE_ID, "load", load)
+            known = len(known_arms(agent))
             return msgspec.structs.replace(_bandit_reply(bandit), version=event.seq, known_arms=known)
 
-        return await self._submit(run)
+        return await self._group_commit.go_on(run)
+
+    async def _write_pieces(self, bandit: int, model: bytes) -> Pieces | None:
+        """Write a large model in pieces between batches, all but the last; a small one has none."""
+        if len(model) <= MODEL_PIECE_BYTES:
+            return None
+        *starts, last = range(0, len(model), MODEL_PIECE_BYTES)
+        written: list[int] = []
+        for start in starts:
+            body = await asyncio.to_thread(pack_piece, bandit, model, start)
+            written.append(await self._group_commit.go_on(partial(_add_piece, body=body)))
+        return Pieces(written, await asyncio.to_thread(pack_piece, bandit, model, last))
 
     # the log
 
@@ -328,6 +361,27 @@ def _page(batch: Batch, id_: int, kinds: Sequence[str], limit: int, before: int 
     return batch.store.recent(id_, kinds, limit, before)
 
 
+def _unknown_model(version: int) -> Problem:
+    return Problem(404, "unknown-model", f"this bandit has no model {version}")
+
+
+def _agent_of(spec: Spec, model: bytes) -> Agent:
+    """The agent that a model makes, which must be one of this spec."""
+    try:
+        return restored(spec, model)
+    except SyndicatedError as error:
+        raise Problem(422, "invalid", str(error)) from None
+
+
+def _add_piece(batch: Batch, body: PackedBody) -> int:
+    return batch.add(SERVICE_ID, PIECE, body).seq
+
+
+def _end_pieces(batch: Batch, pieces: Pieces | None) -> list[int]:
+    """Write the last piece; the numbers of all."""
+    return [*pieces.written, _add_piece(batch, pieces.last)] if pieces else []
+
+
 def _empty(lines: list[LogLine]) -> None:
     """Free lines one by one, so that other threads have their turn: thousands at once would hold up everybody."""
     while lines:
@@ -340,15 +394,6 @@ def _scrub(store: Store) -> None:
         store.scrub()
     except StoreError as error:
         log.warning("what was erased may still be in the journal's files: %s", error)
-
-
-def _saved_model(batch: Batch, name: str, version: int) -> bytes:
-    """The snapshot of this version."""
-    bandit = batch.state.bandit(name)
-    saved = batch.store.snapshot(bandit.id, version) if version <= batch.state.seq else None  # a store takes 64 bits
-    if saved is None:
-        raise Problem(404, "unknown-model", f"this bandit has no model {version}")
-    return saved.state
 
 
 def _add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:
@@ -385,16 +430,24 @@ def _check_change(bandit: Bandit, spec: Spec) -> None:
         encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
 
 
-def _configure(batch: Batch, actor: str, bandit: Bandit, spec: Spec, agent: Agent | None = None) -> BanditReply:
-    """Append a change of the spec, and the model of an agent that the new epoch goes on from, if there is one."""
+def _configure(
+    batch: Batch, actor: str, bandit: Bandit, spec: Spec, relearning: Relearning | None = None
+) -> BanditReply:
+    """Append a change of the spec, and the model that the new epoch goes on from, if there is one."""
     body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
-    event = batch.add(SERVICE_ID, "configure", body)
+    agent = None if relearning is None else relearning.agent
+    if relearning is not None and agent is not None and relearning.pieces is not None:
+        parts = {"pieces": _end_pieces(batch, relearning.pieces), "relearned": relearning.written}
+        event = batch.add(SERVICE_ID, "configure", ModelLoad.of(body | parts, agent))
+    else:
+        event = batch.add(SERVICE_ID, "configure", body)
     reply = msgspec.structs.replace(_bandit_reply(bandit), spec=spec)
     if bandit.starts_epoch(spec):
         reply = msgspec.structs.replace(reply, epoch=event.seq, version=event.seq, decisions=0, rewards=0, known_arms=0)
     if agent is not None:
-        load = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": agent.state()})
-        reply = msgspec.structs.replace(reply, version=load.seq, known_arms=len(known_arms(agent)))
+        if not isinstance(event.body, ModelLoad):
+            event = batch.add(SERVICE_ID, "load", {"actor": actor, "bandit": bandit.id, "model": agent.state()})
+        reply = msgspec.structs.replace(reply, version=event.seq, known_arms=len(known_arms(agent)))
     return reply
 
 

@@ -47,6 +47,7 @@ TOP_ARMS = 3  # arms that a decision is explained by
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
 MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
 BEGIN_BYTES = 2**19  # of a copy, that take as long as to begin one
+COMPRESSED_BYTES = 2**20  # that are decompressed at once
 COMPRESSION = 1  # of models in snapshots, the fastest: hashed rows of many arms are mostly zeros
 
 
@@ -122,13 +123,13 @@ class Bandit:
         self.agent.player.retire(arm)
         self.version = seq
 
-    def load(self, model: bytes, event: Event, ready: Agent | None = None) -> None:
-        """Go on from a stored model of the same agent, or from an agent that was brought to it."""
+    def load(self, model: bytes | Agent, event: Event) -> None:
+        """Go on from a stored model of the same agent, or from an agent that was brought to one."""
         self._keep()
-        if ready is None:
-            self.agent.restore(model)
+        if isinstance(model, Agent):
+            self.agent = model
         else:
-            self.agent = ready
+            self.agent.restore(model)
         self.version = event.seq
         self.loads = [*self.loads, Load(event.seq, event.at, self.history.count)][-MAX_LOADS:]
 
@@ -345,8 +346,8 @@ class Bandit:
         bandit.loads = msgspec.convert(head.get("loads", []), list[Load])
         arms = msgspec.convert(head["arms"], list[Arm])
         bandit.registered = RegisteredArms(bandit.encoder, arms, head.get("numbered", ()))
-        agent = arrays["agent"].tobytes()
-        bandit.agent.restore(zlib.decompress(agent) if head.get("compressed") else agent)
+        agent = np.asarray(arrays["agent"], dtype=np.uint8)
+        bandit.agent.restore(_decompressed(agent.data) if head.get("compressed") else agent.tobytes())
         bandit.history.restore(head["history"], np.asarray(arrays["history"], dtype=np.float64))
         return bandit
 
@@ -472,6 +473,14 @@ def reward_range(spec: Spec, agent: Agent) -> tuple[float, float]:
     """The range of rewards that a spec allows and its policy can learn."""
     low, high = agent.policy.rewards
     return (low, high) if spec.rewards is None else (max(low, spec.rewards[0]), min(high, spec.rewards[1]))
+
+
+def _decompressed(data: memoryview) -> bytes:
+    """What was compressed. In pieces, since a large one at once would keep other threads from their turn."""
+    decompressor = zlib.decompressobj()
+    starts = range(0, len(data), COMPRESSED_BYTES)
+    parts = [decompressor.decompress(data[start : start + COMPRESSED_BYTES]) for start in starts]
+    return b"".join([*parts, decompressor.flush()])
 
 
 def _ranking(

@@ -14,6 +14,7 @@ from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Decided, Record, encode
 from syndicated.service.core.state import State
 from syndicated.store import Event, Store, StoreError
+from syndicated.store._seal import PackedBody
 
 log = logging.getLogger("syndicated")
 
@@ -115,7 +116,9 @@ class Batch:
         subject: str | None = None,
     ) -> Event:
         """Append an event, which later requests of the batch see."""
-        data = encode(body)  # before it has a number: one that is refused must leave no gap
+        data = (
+            body if isinstance(body, PackedBody) else encode(body)
+        )  # before it has a number: one that is refused must leave no gap
         event = Event(self.next_number(), bandit, kind, self.now, ref, learn, key, subject, data)
         self.append(event)
         return event

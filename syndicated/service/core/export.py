@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from itertools import islice
 from typing import TypeVar
 
@@ -34,15 +34,10 @@ class Export:
 
     async def pieces(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncGenerator[T, None]:
         """What is made of so many events at a time, or fewer if they are large, on the export's thread."""
-        if self._group_commit.exports >= MAX_EXPORTS:
-            raise Problem(503, "overload", f"at most {MAX_EXPORTS} exports may be read at once; try again later")
-        self._group_commit.exports += 1
-        try:
+        with export_room(self._group_commit):
             async with aclosing(self._made(convert, size)) as made:
                 async for piece in made:
                     yield piece
-        finally:
-            self._group_commit.exports -= 1
 
     async def _made(self, convert: Callable[[list[Event], Bandit], T], size: int) -> AsyncGenerator[T, None]:
         thread, run = ThreadPoolExecutor(1, thread_name_prefix="export"), asyncio.get_running_loop().run_in_executor
@@ -69,3 +64,15 @@ class Export:
         found = reader.after(self._after, self._bandit.id, self._upto)
         # How far windows are closed is this journal's own affair.
         return islice((event for event, _ in found if event.kind != "closed"), self._limit)
+
+
+@contextmanager
+def export_room(group_commit: GroupCommit) -> Iterator[None]:
+    """While something is read beside the service. Too many at once are refused."""
+    if group_commit.exports >= MAX_EXPORTS:
+        raise Problem(503, "overload", f"at most {MAX_EXPORTS} exports may be read at once; try again later")
+    group_commit.exports += 1
+    try:
+        yield
+    finally:
+        group_commit.exports -= 1

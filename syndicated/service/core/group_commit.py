@@ -27,17 +27,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
 from syndicated.service.core.batch import Batch, Request
 from syndicated.service.core.limits import Limits
+from syndicated.service.core.messages import Spec
+from syndicated.service.core.model_load import ModelLoad
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
-from syndicated.store import DamageError, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
+from syndicated.store import DamageError, Event, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -46,6 +48,7 @@ MAX_COLLECT_SECONDS = 0.01
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
+FOLD_SECONDS = 0.03  # of folding what others wrote, after which requests have their turn
 MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they are large
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
@@ -99,6 +102,9 @@ class GroupCommit:
         self._followed = -math.inf  # when a shared journal was last looked at
         self._follow_cost = 0.0  # seconds that the last look has taken
         self._news = False  # whether another process has notified since
+        self._model_reader: asyncio.Task[None] | None = None  # of one that another process loads: see `_read_model`
+        self._models_read: dict[int, bytes] = {}  # the body of the event that loads it, with the model, until folded
+        self._put_off: list[Request] = []  # exclusive requests, which must see all that was committed before them
         self.failed: BaseException | None = None  # what ended the loop, if it was not `stop`
         self.store_error = ""  # why the journal cannot be used, while it cannot
         self.waiting = 0  # requests that have no answer yet
@@ -145,11 +151,12 @@ class GroupCommit:
 
     async def _loop(self, scheduled: Scheduled) -> None:
         try:
-            while self._queue or not self._ended.is_set():
+            while self._queue or self._put_off or not self._ended.is_set():
+                self._await_model()
                 await self._collect(await self._serve(await self._next_batch()))
                 await self._run_scheduled(scheduled)
-            if self._saver is not None:
-                self._saver.cancel()
+            for task in filter(None, (self._saver, self._model_reader)):
+                task.cancel()
             try:
                 await self._on_journal_thread(self._run_exclusive, self.save_at_once)
             except StoreError as error:
@@ -159,7 +166,8 @@ class GroupCommit:
             # from it any more, and the failing health check says that the process must be started again.
             log.exception("the service has stopped")
             self.failed = error
-            self._resolve(self._queue, [_stopped() for _ in self._queue])
+            left = [*self._put_off, *self._queue]
+            self._resolve(left, [_stopped() for _ in left])
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake the loop when another process has appended something. Runs on a thread of its own."""
@@ -228,11 +236,14 @@ class GroupCommit:
 
     async def _next_batch(self) -> list[Request]:
         """The requests of the next batch, in their order; none if the clock or another process woke the loop."""
-        if not self._queue and not self._ended.is_set():
+        if not self._queue and (self._lags or not self._ended.is_set()):
             await self._sleep(min(TICK_SECONDS, max(0.0, self._follow_in())))
         self._wake.clear()
         requests: list[Request] = []
         while self._queue and len(requests) < MAX_BATCH_REQUESTS:
+            if self._queue[0].exclusive and self._lags:
+                self._put_off.append(self._queue.popleft())
+                continue
             if self._queue[0].exclusive and requests:
                 break
             requests.append(self._queue.popleft())
@@ -262,7 +273,7 @@ class GroupCommit:
 
     def _follow_in(self) -> float:
         """Seconds until a shared journal is to be looked at: none if there are news."""
-        if not self.store.shared:
+        if not self.store.shared or self._model_reader is not None:
             return math.inf
         if self._news and not self.store_error:
             return 0.0
@@ -346,7 +357,7 @@ class GroupCommit:
                 await self._on_journal_thread(self._catch_up)
             return ()
         if requests[0].exclusive:
-            return [await self._on_journal_thread(self._run_exclusive, requests[0].run)]
+            return await self._on_journal_thread(self._run_exclusive, requests[0].run)
         if self.store.shared and any(request.bandit not in self.state.names for request in requests):
             await self._on_journal_thread(self._catch_up)  # another process may have just made it
         # After a failure too: the commit may have succeeded without our hearing of it, see `_serve`.
@@ -428,10 +439,15 @@ class GroupCommit:
                 end = time.perf_counter() + SLICE_SECONDS
         return answers
 
-    def _run_exclusive(self, run: Callable[[Batch], Any]) -> Any:
-        """A batch of one request, from its transaction to its fold, on the journal's thread."""
+    def _run_exclusive(self, run: Callable[[Batch], Any]) -> list[Any]:
+        """A batch of one request, from its transaction to its fold, on the journal's thread.
+
+        No answer if another process has loaded a model, which must be read before: then it is put off.
+        """
         with self.store.batch() as last:
             self._fold_upto(last)
+            if self.state.awaited is not None:
+                return []
             batch = self._batch(self._reserve_more())
             answer = batch.answer(run)
             if batch.events:
@@ -440,7 +456,7 @@ class GroupCommit:
         if self.store.shared and batch.events:
             with suppress(StoreError):  # it is durable; what is away now is told by the next batch
                 self._catch_up(batch.events[-1].seq)
-        return answer
+        return [answer]
 
     def _reserve_more(self) -> Iterator[int]:
         """Numbers for as many events as it takes."""
@@ -473,25 +489,60 @@ class GroupCommit:
             # What is read with one statement needs no transaction to be of one moment. If there are too many bytes for
             # one, it is as if the rest were followed in a further step.
             with self.store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
-                self._fold_upto(upto)
-            self._news, self._follow_cost = False, time.monotonic() - begin
+                self._fold_upto(upto, FOLD_SECONDS)
+            self._news, self._follow_cost = self.state.lags, time.monotonic() - begin
         finally:
             self._followed = time.monotonic()  # also if it fails: a journal that is away is not asked again at once
 
-    def _fold_upto(self, upto: int) -> None:
-        """Fold what the journal has up to a number, which is settled."""
+    def _fold_upto(self, upto: int, seconds: float = math.inf) -> None:
+        """Fold what the journal has up to a number, which is settled; or as much as can be in about so long."""
         if self.state.damage:
             raise DamageError(self.state.damage)
         if upto <= self.state.seq:
+            self.state.lags = False
             return
         before, begin = self.state.seq, time.perf_counter()
-        if not self.state.follow(self.store, upto, self._unsettled.events):
+        read = self._models_read if self.store.shared else None
+        if not self.state.follow(self.store, upto, self._unsettled.events, read, seconds):
             with self.store.view():
                 self.state = State.load(self.store, upto=upto)
         self._unsettled.drop(self.state)
         self._replay_seconds += time.perf_counter() - begin
         if self.state.seq > before:
             self.staleness = max(0.0, self.now() - self.state.at)
+
+    @property
+    def _lags(self) -> bool:
+        """Whether more is committed, for all that is known, than can be folded at once."""
+        return self._model_reader is not None or self.state.lags
+
+    def _await_model(self) -> None:
+        """See to a large model that another process has loaded, between two batches.
+
+        It is read beside them. Until then nothing that was committed after it is folded: this process decides on with
+        what it has learned before, and puts off exclusive requests.
+        """
+        self._models_read = {seq: body for seq, body in self._models_read.items() if seq > self.state.seq}
+        awaited = self.state.awaited
+        if awaited is not None and awaited.seq not in self._models_read and self._model_reader is None:
+            self._model_reader = asyncio.create_task(self._read_model(awaited, self.state.spec_after(awaited)))
+        if self._put_off and not self._lags:
+            self._queue.extendleft(reversed(self._put_off))
+            self._put_off.clear()
+
+    async def _read_model(self, event: Event, spec: Spec) -> None:
+        def read() -> bytes:
+            with closing(self.store.reader()) as store:
+                return ModelLoad.read(store, event, spec)
+
+        try:
+            self._models_read = {event.seq: await on_own_thread("models", read)}
+        except StoreError:  # the journal is away, which is told elsewhere: the next look at it begins again
+            self.state.awaited, self._followed = None, time.monotonic()
+        except Exception:  # the fold tells what is wrong with it
+            self._models_read = {event.seq: event.body}
+        self._model_reader = None
+        self._hear()
 
     def _check_writable(self) -> None:
         """Write something that changes nothing: raises if the journal can be read and not written."""
@@ -506,6 +557,8 @@ class GroupCommit:
     # what the clock asks for
 
     async def _run_scheduled(self, scheduled: Scheduled) -> None:
+        if self._lags:
+            return
         may_save = not self.store_error and not self.saving.locked() and self.clock() >= self._save_after
         if may_save and self._snapshot_is_due:
             self._saver = asyncio.create_task(self._save_if_due())

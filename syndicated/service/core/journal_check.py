@@ -4,7 +4,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +12,9 @@ import msgspec
 
 from syndicated._statefile import unpack
 from syndicated.errors import InputError, StateError
+from syndicated.service.core.model_load import PART_KINDS
 from syndicated.service.core.records import decode
-from syndicated.service.core.state import SERVICE_ID, State, events_upto
+from syndicated.service.core.state import SERVICE_ID, State, events_upto, model_parts
 from syndicated.store import Event, Snapshot, Store, StoreError
 from syndicated.store._base import MAX_SEQ
 from syndicated.store.backup import new_journal
@@ -43,7 +44,7 @@ def verify(store: Store) -> list[str]:
     what there is.
     """
     with store.view():
-        faults = [*store.file_faults(), *(fault for _, fault in [*_scan(store), *_snapshots(store)] if fault)]
+        faults = [*store.file_faults(), *(fault for _, fault in chain(_scan(store), _snapshots(store)) if fault)]
         try:
             State.load(store)
         except StoreError as error:
@@ -120,8 +121,9 @@ def _newest(snapshots: Sequence[Snapshot], kept: Sequence[Snapshot]) -> list[Sna
 
 
 def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
-    """Every event that can be read, and what is wrong between them."""
+    """Every event that can be read, but those that load a model of which something is lost; and what is wrong."""
     present: list[int] = []
+    parts: set[int] = set()  # events that are parts of models
     pruned = 0
     try:
         last = store.last()
@@ -135,12 +137,17 @@ def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
             yield None, f"event {seq} is damaged"
         for event in events:
             pruned += int(_body(event).get("count", 0)) if event.kind == "prune" else 0
-            yield event, ""
+            parts |= {event.seq} if event.kind in PART_KINDS else set()
+            lost = [seq for seq in model_parts(event) if seq not in parts]
+            if lost:
+                yield None, f"event {event.seq} loads a model of which event {lost[0]} is damaged or missing"
+            else:
+                yield event, ""
     missing = _uncounted(store, present) if store.has_gaps else _gaps(present)
-    lost = sum(count for _, _, count in missing) - pruned
-    if lost > 0:
+    unpruned = sum(count for _, _, count in missing) - pruned
+    if unpruned > 0:
         ranges = ", ".join(f"{start} to {end}" for start, end, _ in missing[:MAX_RANGES])
-        yield None, f"{lost} events are missing that were not pruned, among {ranges}"
+        yield None, f"{unpruned} events are missing that were not pruned, among {ranges}"
 
 
 def _last_readable(store: Store) -> int:

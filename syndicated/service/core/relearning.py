@@ -1,7 +1,8 @@
 """Another model for a bandit that keeps what was learned: the log's rewards are learned again, then it is changed.
 
 The log is read in pages between batches, and learned from on another thread, so that nobody waits. What comes
-meanwhile is learned at the end, within the change itself.
+meanwhile is learned at the end, within the change itself. A large model is written before that, in pieces, and what it
+learns from then on beside it: the rewards are `relearn` events, each with all that it is learned with.
 
 Features stay as they are, or go from kind ids to named arms: a row of kind ids is a block of its arm with the context
 in it, so the context can be read from the row that every decision has in the log.
@@ -19,12 +20,15 @@ from syndicated.features import Encoder, Ids
 from syndicated.service.core.bandit import Bandit, build_parts, is_named, reward_range
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.messages import Arm, Spec
+from syndicated.service.core.model_load import RELEARN, Lesson, Pieces, restored
+from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Decided, decode_decided
-from syndicated.types import Array, Decision
+from syndicated.service.core.state import SERVICE_ID
+from syndicated.store import Store
 
 PAGE_EVENTS = 500
 
-Page = list[tuple[Decided, float]]
+Page = list[tuple[Lesson, float]]
 
 
 class Relearning:
@@ -34,35 +38,39 @@ class Relearning:
         self._ids = bandit.encoder if becomes_named(bandit, spec) else None
         if self._ids is None and spec.features != bandit.spec.features:
             raise InputError("features must stay as they are if what was learned is to be kept")
-        self.epoch = bandit.epoch
-        self._bandit, self._after, self._learned = bandit.id, 0, 0
+        self.epoch, self.bandit, self._spec = bandit.epoch, bandit.id, spec
+        self._after, self._learned = 0, 0
         self._encoder, self._agent = build_parts(spec, bandit.agent.id)
         self._named, self._range = is_named(self._encoder, self._agent), reward_range(spec, self._agent)
+        self.pieces: Pieces | None = None  # of the model, once they are written
+        self.written: list[int] = []  # the numbers of what it has learned since then
 
     def page(self, batch: Batch) -> Page | None:
         """The next decisions that were learned from, with their rewards; None at the end of the log.
 
         Only what is folded: before what another process has just committed, a smaller number may still come.
         """
-        found = list(islice(batch.store.after(self._after, self._bandit, upto=batch.state.seq), PAGE_EVENTS))
+        found = list(islice(batch.store.after(self._after, self.bandit, upto=batch.state.seq), PAGE_EVENTS))
         if not found:
             return None
         self._after = found[-1][0].seq
-        learned = ((event.learn, about) for event, about in found)
-        pairs = [
-            (decode_decided(about.body), learn)
-            for learn, about in learned
-            if learn is not None and about and about.body
-        ]
-        return [(decided, learn) for decided, learn in pairs if decided.epoch == self.epoch and decided.by in COUNTED]
+        page = []
+        for event, about in found:
+            if event.learn is None or about is None or not about.body:
+                continue
+            decided = decode_decided(about.body)
+            if decided.epoch == self.epoch and decided.by in COUNTED:
+                page.append((self._lesson(decided), event.learn))
+                if self.pieces is not None:
+                    taught = batch.add(SERVICE_ID, RELEARN, page[-1][0], learn=event.learn, subject=about.subject)
+                    self.written.append(taught.seq)
+        return page
 
     def learn(self, page: Page) -> None:
         """Learn again. The tuner learns nothing from what another one has drawn."""
-        for decided, reward in page:
+        for lesson, reward in page:
             check_number("a reward in the log, if the new model is to learn it,", reward, *self._range)
-            name, params = decided.arm if self._named else None, self._agent.policy.theory(0, {})
-            decision = Decision(self._agent.id, 0, decided.place, self._row(decided), None, params, None, name)
-            self._agent.player.learn(decision, reward)
+            lesson.teach(self._agent, reward)
         self._learned += len(page)
 
     @property
@@ -70,13 +78,26 @@ class Relearning:
         """The new model, if there was something to learn."""
         return self._agent if self._learned else None
 
-    def _row(self, decided: Decided) -> Array:
-        """The row of a decision's arm, as the new model has it."""
-        x = np.frombuffer(bytearray(decided.x))
+    def pack(self) -> bytes:
+        """The new model as the content of a file."""
+        return self._agent.state() if self._learned else b""
+
+    def go_on(self, model: bytes, pieces: Pieces) -> None:
+        """Go on from the model in the pieces that were written, as all who read them do."""
+        self._agent, self.pieces = restored(self._spec, model), pieces
+
+    def check_written(self, store: Store) -> None:
+        """Refuse to end if what was learned since the pieces is gone: a replay would not learn it."""
+        if any(event.learn is None for event in store.events(self.written).values()):
+            raise Problem(409, "conflict", "something was erased while the log was learned again; try again")
+
+    def _lesson(self, decided: Decided) -> Lesson:
+        """What a decision teaches the new model, with the row of its arm as that one has it."""
+        arm, x = decided.arm if self._named else None, decided.x
         if isinstance(self._ids, Ids):
-            row: Array = self._encoder.table(self._ids.context_of(x), [Arm(decided.arm)])[0]
-            return row
-        return x.reshape(2, -1) if decided.sparse else x
+            context = self._ids.context_of(np.frombuffer(bytearray(decided.x)))
+            x = self._encoder.table(context, [Arm(decided.arm)])[0].tobytes()
+        return Lesson(self.bandit, decided.place, x, arm, decided.sparse)
 
 
 def becomes_named(bandit: Bandit, spec: Spec) -> bool:

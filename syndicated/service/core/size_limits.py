@@ -30,7 +30,6 @@ MAX_POINTS = 10_000  # combinations of candidates
 # Arguments and candidates of policies: what a decision or a reward costs grows with them, with `cap` by its square.
 MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
 MAX_NETWORK_WORK = 10_000_000  # gradients of a decision: by each weight of all candidates' networks, at each arm
-MAX_SHARED_MODEL_BYTES = 32 * 2**20  # of one that is loaded into a shared journal, whose statements end after 2 s
 ARM_MODELS_BYTES = 2**30  # of the models of a bandit's arms together
 BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
 
@@ -75,13 +74,6 @@ def check_ids(ids: Sequence[str]) -> None:
         if not 0 < len(id_) <= MAX_ARM_ID or "\x00" in id_:
             must = f"must have 1 to {MAX_ARM_ID} characters and no NUL"
             raise InputError(f"the id of arms[{k}] {must}; got {shorten(id_)} with {len(id_)}")
-
-
-def check_shared_model(size: int) -> None:
-    """Refuse a model that would take a shared journal longer than it has: then it would count as away for all."""
-    if size > MAX_SHARED_MODEL_BYTES:
-        must = f"a journal in PostgreSQL can load a model of at most {MAX_SHARED_MODEL_BYTES} bytes"
-        raise InputError(f"{must}; got {size}")
 
 
 def check_spec(spec: Spec) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import math
+import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.service.core.bandit import Bandit, BanditDraft
 from syndicated.service.core.messages import Arm, Spec
-from syndicated.service.core.model_load import ModelLoad
+from syndicated.service.core.model_load import LOADING_KINDS, PART_KINDS, PIECE, ModelLoad, decode_load
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import RECORD_BYTES, Key, Record, decode
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
@@ -41,7 +42,7 @@ AUDIT_KINDS = (
     "importing",
     "import",
 )
-KINDS = {*AUDIT_KINDS, "decide", "reward", "late", "activate", "close", "closed", "forget"}
+KINDS = {*AUDIT_KINDS, *PART_KINDS, "decide", "reward", "late", "activate", "close", "closed", "forget"}
 FEEDBACK_KINDS = {"reward", "late", "activate", "close"}  # events about a decision
 
 Folded = tuple[Event, Record | None]  # an event, and the decision that it is, or is about, if it is at hand
@@ -55,6 +56,8 @@ class State:
         self.seq = self.snapped = 0
         self.events = 0  # of the log up to `seq`, which may be fewer: numbers may be left unused
         self.followed = 0  # up to there every event was folded: a `follow` that failed may have left some out
+        self.awaited: Event | None = None  # the next event, if its model must be read before it can be folded
+        self.lags = False  # whether the last `follow` left something to fold, for want of time
         self.damage = ""  # why an event could not be folded: then nothing may be decided with this, or saved
         self.at = 0.0
         self.bandits: dict[int, Bandit] = {}
@@ -86,8 +89,8 @@ class State:
         for snapshot in damaged:
             state._rebuild(store, snapshot, whole=not lost)
             state.bandits = dict(sorted(state.bandits.items()))
-        for run in _runs(map(_stored, store.after(state.seq, upto=upto))):
-            state._fold_stored(run)
+        for run in _runs(map(_stored, store.after(state.seq, upto=upto, bodiless=PIECE))):
+            state._fold_stored(run, store)
         state.followed = state.seq
         return state
 
@@ -113,10 +116,10 @@ class State:
         upto, at, events, of = self.seq, self.at, self.events, damaged.bandit
         older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
         first, found = (1, 0) if older is None else (older.seq + 1, events_upto(older))
-        for pair in map(_stored, store.after(first - 1, upto=upto)):
+        for pair in map(_stored, store.after(first - 1, upto=upto, bodiless=PIECE)):
             found += 1
             if of in _concerns(pair[0]):
-                self._fold_stored([pair])
+                self._fold_stored([pair], store)
         if whole and found < events:
             missing = f"the log from {first} to {upto} lacks {events - found} events"
             raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
@@ -124,20 +127,39 @@ class State:
         self.changed.add(of)
         self.rebuilt.add(of)
 
-    def follow(self, store: Store, upto: int, own: Mapping[int, Folded]) -> bool:
+    def follow(
+        self,
+        store: Store,
+        upto: int,
+        own: Mapping[int, Folded],
+        read: Mapping[int, bytes] | None = None,
+        seconds: float = math.inf,
+    ) -> bool:
         """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.
 
         False if others have erased or pruned earlier events meanwhile. Then the state must be loaded again: records in
         memory may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
+
+        It ends after about so many seconds, with more to fold it may be. And with `read`, which has bodies of events
+        with their models, it ends before one whose model has yet to be read.
         """
+        self.awaited, self.lags, end = None, False, time.monotonic() + seconds
         at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
         without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
-        others = map(_stored, store.after(self.seq, upto=upto, without=without, known_from=known_from))
+        others = map(_stored, store.after(self.seq, None, upto, without, known_from, PIECE))
         for run in _runs(_merged(at_hand, others)):
             event, _ = run[0]
             if event.kind in REWRITING_KINDS and event.seq not in own and not self._has_pruned(event, store):
                 return False
-            self._fold_stored(self._with_decisions(run, store, known_from))
+            if read is not None and event.seq not in own and model_parts(event):
+                if event.seq not in read:
+                    self.awaited = event
+                    break
+                run = [(event._replace(body=read[event.seq]), None)]
+            self._fold_stored(self._with_decisions(run, store, known_from), store)
+            if time.monotonic() > end:
+                self.lags = True
+                break
         self.followed = self.seq
         return True
 
@@ -161,26 +183,33 @@ class State:
             return False
         return "events" not in body or self.events - store.count(body["seq"], event.seq) == body["events"]
 
-    def _fold_stored(self, run: Run) -> None:
+    def _fold_stored(self, run: Run, store: Store) -> None:
         """Fold events as the journal gives them: they may be damaged, or of a later version."""
         event, _ = run[0]
         if event.kind not in KINDS:
             what = f"event {event.seq} of bandit {event.bandit} is of the kind {shorten(event.kind)}"
             raise StoreError(f"the journal is of a later version: {what}, which this one does not know")
         try:
+            if model_parts(event) and not isinstance(event.body, ModelLoad):
+                run = [(event._replace(body=ModelLoad.read(store, event, self.spec_after(event))), None)]
             self._fold_run(run)
-        except InputError:  # such as a plug-in that is not installed
+        except (InputError, StoreError):  # such as a plug-in that is not installed, or a journal that is away
             raise
         except Exception as error:  # whatever damage leads to
             if len(run) > 1 and self.seq < event.seq:  # nothing of it is folded: find the one that cannot be read
                 for pair in run:
-                    self._fold_stored([pair])
+                    self._fold_stored([pair], store)
                 return
             last, _ = run[-1]
             which = f"event {event.seq}" if last is event else f"one of the events {event.seq} to {last.seq}"
             what = f"{which} of bandit {event.bandit}, kind {shorten(event.kind)}"
             self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
             raise DamageError(self.damage) from error
+
+    def spec_after(self, event: Event) -> Spec:
+        """The spec of the bandit that an event loads a model into."""
+        body = decode(event.body)
+        return msgspec.convert(body["spec"], Spec) if "spec" in body else self.bandits[body["bandit"]].spec
 
     def fold(self, event: Event, record: Record | None = None) -> None:
         """Take in the next event of the log; `record` is the decision that it is, or is about, if it is at hand."""
@@ -275,7 +304,9 @@ class State:
         self._record_bytes = 0
 
     def _fold_admin(self, event: Event) -> None:
-        body = decode(event.body)
+        if event.kind in PART_KINDS:
+            return
+        body, ready = decode(event.body), event.body.agent if isinstance(event.body, ModelLoad) else None
         if event.kind == "create":
             self._add(Bandit(event.seq, body["name"], msgspec.convert(body["spec"], Spec), event.seq))
             self.changed.add(event.seq)
@@ -286,6 +317,8 @@ class State:
             self.changed.add(bandit.id)
             if event.kind == "configure":
                 bandit.configure(msgspec.convert(body["spec"], Spec), event)
+                if ready is not None:
+                    bandit.load(ready, event)
             elif event.kind == "retire":
                 bandit.retired = True
             elif event.kind == "arms":
@@ -293,8 +326,7 @@ class State:
             elif event.kind == "drop":
                 bandit.drop_arm(body["arm"])
             elif event.kind == "load":
-                ready = event.body.agent if isinstance(event.body, ModelLoad) else None
-                bandit.load(body["model"], event, ready)
+                bandit.load(ready or body["model"], event)
             elif event.kind in ("importing", "import"):
                 bandit.importing = event.kind == "importing"
 
@@ -412,7 +444,17 @@ def _concerns(event: Event) -> set[int]:
         return {event.bandit}
     if event.kind in ("key", "revoke"):
         return {SERVICE_ID}
+    if event.kind in PART_KINDS:
+        return set()
     return {event.seq if event.kind == "create" else decode(event.body).get("bandit", -1)}
+
+
+def model_parts(event: Event) -> list[int]:
+    """The numbers of the events that have the model which an event loads, if it does and has it not itself."""
+    try:
+        return decode_load(event.body).parts if event.kind in LOADING_KINDS else []
+    except msgspec.MsgspecError:
+        return []  # the fold tells what is wrong with it
 
 
 def hash_key(secret: str) -> str:

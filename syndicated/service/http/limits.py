@@ -1,5 +1,6 @@
 """How limits are kept: a rate limit for each key, and a reader of bodies that stops in time."""
 
+import asyncio
 import math
 import time
 from collections.abc import Callable
@@ -105,6 +106,8 @@ async def read_body(receive: Receive, scope: Scope, max_bytes: int) -> bytes:
         raise Problem(400, "disconnected", "the caller closed the connection before the body was complete")
     if size > max_bytes:
         raise _too_large(max_bytes)
+    if size > MAX_JSON_BYTES:  # a model, or a log: the event loop must not stand still while it is copied
+        return await asyncio.to_thread(b"".join, parts)
     return b"".join(parts) if len(parts) > 1 else body
 
 

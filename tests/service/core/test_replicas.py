@@ -12,7 +12,6 @@ from psycopg.pq import TransactionStatus
 from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, latest, refused, run
 
 from syndicated._compiled import load_all
-from syndicated.errors import InputError
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.group_commit import GroupCommit
 from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
@@ -79,25 +78,6 @@ def test_a_replica_folds_what_others_wrote_and_hears_of_a_change_when_idle(
         assert counts == [4, 4]
         assert (await other.decisions.decision("b", reply.decision_id)).event.seq == other.state.seq
         await asyncio.gather(first.stop(), other.stop())
-
-    run(test(database()))
-
-
-def test_a_model_too_large_for_a_shared_journal_is_refused_before_it_is_written(
-    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test(address: str) -> None:
-        service = Service(open_store(address))
-        service.start()
-        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        model = await service.admin.model("b")
-        await service.admin.load_model("", "b", model)
-        before = service.state.seq
-        monkeypatch.setattr("syndicated.service.core.size_limits.MAX_SHARED_MODEL_BYTES", 10)
-        with pytest.raises(InputError, match="at most 10 bytes"):
-            await service.admin.load_model("", "b", model)
-        assert service.state.seq == before
-        await service.stop()
 
     run(test(database()))
 

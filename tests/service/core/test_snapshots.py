@@ -345,8 +345,8 @@ def test_a_model_that_was_read_for_another_epoch_is_refused(
         model, read = await harness.service.admin.model("b"), ModelLoad.of
         loop, admin_ = asyncio.get_running_loop(), harness.service.admin
 
-        def change_meanwhile(bandit: Any, body: Any) -> ModelLoad:
-            load = read(bandit, body)
+        def change_meanwhile(body: Any, agent: Agent) -> ModelLoad:
+            load = read(body, agent)
             asyncio.run_coroutine_threadsafe(_change_seed(admin_), loop).result()
             return load
 
