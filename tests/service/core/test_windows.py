@@ -445,9 +445,11 @@ def test_a_clock_that_is_set_back_moves_no_window(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = str(tmp_path / "journal.db") if kind == "sqlite" else request.getfixturevalue("database")()
-    commit = Service(open_store(address)).group_commit
+    ahead, clock = [0.0], time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead[0])
+    commit = Service(open_store(address), clock=time.time).group_commit
     before = commit.now()
-    monkeypatch.setattr(time, "time", lambda: before - 3600)
+    ahead[0] = -3601.0
     assert commit.now() >= before
     assert commit.clock_offset >= 3600
     commit.store.close()
