@@ -28,7 +28,6 @@ __all__ = [
     "UnknownCommitError",
     "check_group",
     "copy",
-    "file_of",
     "form_group",
     "open_store",
     "place_of",

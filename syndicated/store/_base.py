@@ -9,6 +9,7 @@ no number of the log is final before `settled` says so.
 """
 
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +23,13 @@ CHUNK_EVENTS = 1000  # that are read at once
 CHUNK_BYTES = 2 * 2**20  # of their bodies; an event that is larger is read alone
 LARGE_BYTES = 64 * 2**10  # of a body from which on it is read alone, where it is not known how many there are
 MAX_SEQ = 2**63 - 1  # no event has such a number
+
+_START = time.time() - time.monotonic()
+
+
+def steady_time() -> float:
+    """The time since 1970 by a clock that goes on evenly, whatever the machine's is set to after the start."""
+    return _START + time.monotonic()
 
 
 class StoreError(SyndicatedError):
@@ -76,7 +84,7 @@ class Store(ABC):
     """
 
     shared: ClassVar[bool]
-    clock_offset: float = 0.0  # seconds that the store's own clock, if it has one, is ahead of this machine's
+    clock_offset: float = 0.0  # seconds that the store's own clock, if it has one, is ahead of `steady_time`
 
     @abstractmethod
     def batch(self) -> AbstractContextManager[int]:

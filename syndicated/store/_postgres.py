@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, Snapshot, StoreError, UnknownCommitError, by_bandit, by_key
+from syndicated.store._base import Event, Snapshot, StoreError, UnknownCommitError, by_bandit, by_key, steady_time
 from syndicated.store._seal import seal
 from syndicated.store._sql import COLUMNS, SQL, Kind
 
@@ -128,7 +128,7 @@ class Postgres(SQL):
     @contextmanager
     def batch(self) -> Iterator[int]:
         with self._writing("batch"):
-            before = time.time()
+            before = steady_time()
             ((_, mark, at),) = self._rows(MARK)
             self._set_clock(at, before)
             self._exclusive = True
@@ -140,12 +140,12 @@ class Postgres(SQL):
 
     @contextmanager
     def entry(self, count: int) -> Iterator[list[int]]:
-        before = time.time()
+        before = steady_time()
         with self._writing("entry", count) as reserved:
             yield self._numbers(reserved, before)
 
     def reserve(self, count: int) -> list[int]:
-        before = time.time()
+        before = steady_time()
         return self._numbers(self._rows(RESERVE.format(count)), before)
 
     def _numbers(self, reserved: Sequence[tuple[int, float]], before: float) -> list[int]:
@@ -154,7 +154,7 @@ class Postgres(SQL):
 
     def _set_clock(self, at: float, before: float) -> None:
         """See how far the server's clock is ahead of ours, which was asked between `before` and now."""
-        self.clock_offset = at - (before + time.time()) / 2
+        self.clock_offset = at - (before + steady_time()) / 2
 
     def settled(self) -> int:
         return int(self._rows(SETTLED)[0][0])

@@ -40,6 +40,7 @@ from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft, State
 from syndicated.service.core.unsettled import Unsettled
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreConflictError, StoreError, UnknownCommitError
+from syndicated.store._base import steady_time
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -95,8 +96,8 @@ class GroupCommit:
         self._replay_seconds = time.perf_counter() - begin  # of folding since the last snapshot
         self._snapshot_cost = 0.0  # seconds that the last one has taken
         self._save_after = -math.inf
-        if clock is time.time and not store.shared:
-            self.clock = _steady_clock(max(clock(), self.state.at))
+        if clock is time.time:
+            self.clock = steady_time if store.shared else _steady_clock(max(clock(), self.state.at))
         # What this process draws must not be what another one draws. Alone it draws as the library would.
         self._unsettled = Unsettled(secrets.randbits(62) if store.shared else 0)
         self._followed = -math.inf  # when a shared journal was last looked at

@@ -17,8 +17,8 @@ from syndicated.service.core.records import decode
 from syndicated.service.core.state import SERVICE_ID, State, events_upto, model_parts
 from syndicated.store import Event, Snapshot, Store, StoreError
 from syndicated.store._base import MAX_SEQ
+from syndicated.store._salvage import readable
 from syndicated.store.backup import new_journal
-from syndicated.store.salvage import readable
 
 CHUNK_EVENTS = 1000  # that are read at once
 MAX_RANGES = 5  # that a fault names

@@ -13,7 +13,7 @@ from support.core_service import Harness, PlayCore, exported, refused
 from syndicated.service.core.log_lines import to_line
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
-from syndicated.store import Event, SQLite, StoreError
+from syndicated.store import Event, SQLite, StoreError, open_store
 
 
 def test_expectation_04_late_rewards_are_logged_and_counted_and_not_learned(play_core: PlayCore) -> None:
@@ -440,10 +440,16 @@ def test_windows_close_also_after_the_clock_was_set_back(play_core: PlayCore) ->
     play_core(test)
 
 
-def test_a_clock_that_is_set_back_moves_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit = Service(SQLite(tmp_path / "journal.db")).group_commit
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_clock_that_is_set_back_moves_no_window(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = str(tmp_path / "journal.db") if kind == "sqlite" else request.getfixturevalue("database")()
+    ahead, clock = [0.0], time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead[0])
+    commit = Service(open_store(address), clock=time.time).group_commit
     before = commit.now()
-    monkeypatch.setattr(time, "time", lambda: before - 3600)
+    ahead[0] = -3601.0
     assert commit.now() >= before
     assert commit.clock_offset >= 3600
     commit.store.close()
