@@ -273,6 +273,13 @@ class Store(ABC):
         """The same journal over a connection of its own, which only reads and is used and closed by another thread."""
 
     @abstractmethod
+    def begin_job(self) -> None:
+        """Callers wait for all that is done until the next such call: it fails if a server's answers take too long.
+
+        That is, together: a server may be slow, and answer each statement in time. A view may take longer.
+        """
+
+    @abstractmethod
     def wait(self, seconds: float) -> None:
         """Wait until other processes may have appended something, or for this long."""
 

@@ -1,5 +1,6 @@
 """A journal in PostgreSQL, shared by any number of processes."""
 
+import math
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -79,19 +80,37 @@ TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
 
+class Patience:
+    """How long the answers of a server may take, those to all statements of one job together."""
+
+    def __init__(self) -> None:
+        self.left = math.inf  # seconds
+
+    @contextmanager
+    def spent(self) -> Iterator[None]:
+        """Count the time of a wait."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.left -= time.monotonic() - begin
+
+
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection on which nothing waits for ever: a server that does not answer in time has lost it."""
 
     seconds: float | None = ANSWER_SECONDS
+    patience = Patience()  # without end
 
     def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         if timeout is not None or self.seconds is None:
             return super().wait(gen, interval, timeout)
-        begin = time.monotonic()
+        begin, seconds = time.monotonic(), max(0.0, min(self.seconds, self.patience.left))
         try:
-            return super().wait(gen, interval, self.seconds)
+            with self.patience.spent():
+                return super().wait(gen, interval, seconds)
         except psycopg.OperationalError:
-            if time.monotonic() - begin < self.seconds:
+            if time.monotonic() - begin < seconds:
                 raise
             self.pgconn.finish()  # whatever it would answer later is of no use
             raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
@@ -120,6 +139,7 @@ class Postgres(SQL):
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._exclusive = False  # whether a batch is under way
+        self._job_patience = Patience()
         self._listener: BoundedConnection | None = None
         self._ended = False
         self._connect()
@@ -155,6 +175,9 @@ class Postgres(SQL):
     def _set_clock(self, at: float, before: float) -> None:
         """See how far the server's clock is ahead of ours, which was asked between `before` and now."""
         self.clock_offset = at - (before + steady_time()) / 2
+
+    def begin_job(self) -> None:
+        self._job_patience.left = ANSWER_SECONDS
 
     def settled(self) -> int:
         return int(self._rows(SETTLED)[0][0])
@@ -254,7 +277,9 @@ class Postgres(SQL):
 
     def _connect(self) -> None:
         with self._errors():
-            self._db = BoundedConnection.connect(**self._address, autocommit=True, prepare_threshold=None)
+            with self._job_patience.spent():
+                self._db = BoundedConnection.connect(**self._address, autocommit=True, prepare_threshold=None)
+            self._db.patience = self._job_patience
             try:
                 self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
@@ -281,6 +306,8 @@ class Postgres(SQL):
     def _transaction(self, kind: Kind, count: int = 0) -> Iterator[list[Any]]:
         """It gives the rows of what it begins with, which is sent together with BEGIN."""
         committing, db = False, self._connected()
+        if kind == "view":  # which may read long
+            self._job_patience.left = math.inf
         with self._errors():
             try:
                 self._reconnects = False

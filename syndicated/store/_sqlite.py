@@ -117,6 +117,9 @@ class SQLite(SQL):
     def reader(self) -> "SQLite":
         return SQLite(self._file, read_only=True)
 
+    def begin_job(self) -> None:
+        """Nothing: there is no server."""
+
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 

@@ -1187,3 +1187,26 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         MissingExtraError, match=r"^a journal in PostgreSQL needs psycopg: pip install 'syndicated\[postgres\]'$"
     ):
         open_store("postgresql://localhost/db")
+
+
+def test_a_server_that_is_slow_has_lost_the_job_and_not_only_the_statement(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its answers comes in time: callers waited for the sum of them."""
+    store = journals.open(journals.address("postgres"))
+    monkeypatch.setattr(_postgres, "ANSWER_SECONDS", 0.5)
+    store.begin_job()
+    with pytest.raises(StoreError, match="no answer"):
+        _ask_slowly(store, 6)
+    monkeypatch.setattr(_postgres, "ANSWER_SECONDS", 60.0)
+    store.begin_job()
+    _ask_slowly(store, 1)
+    monkeypatch.setattr(_postgres, "ANSWER_SECONDS", 0.5)
+    store.begin_job()
+    with store.view():  # which may read long
+        _ask_slowly(store, 6)
+
+
+def _ask_slowly(store: Any, times: int) -> None:
+    for _ in range(times):
+        assert store._rows("SELECT 1 FROM pg_sleep(0.1)")

@@ -553,7 +553,11 @@ class GroupCommit:
 
     async def _on_journal_thread(self, run: Callable[..., T], *arguments: Any) -> T:
         """Run something on the journal's thread, and wait for it: the loop's thread serves connections meanwhile."""
-        return await asyncio.get_running_loop().run_in_executor(self._journal_thread, run, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._journal_thread, self._job, run, *arguments)
+
+    def _job(self, run: Callable[..., T], *arguments: Any) -> T:
+        self.store.begin_job()
+        return run(*arguments)
 
     # what the clock asks for
 

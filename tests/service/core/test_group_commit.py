@@ -319,3 +319,23 @@ def test_a_snapshot_is_taken_when_a_replay_would_take_long(
         assert not commit._snapshot_is_due
 
     play_core(test)
+
+
+def test_whatever_the_journals_thread_does_is_a_job_of_its_own(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a slow server is given up within the time that callers have."""
+
+    async def test(harness: Harness) -> None:
+        await harness.create()
+        begun: list[str] = []
+        monkeypatch.setattr(
+            harness.service.group_commit.store, "begin_job", lambda: begun.append(threading.current_thread().name)
+        )
+        await harness.decide()
+        deciding = len(begun)
+        await harness.service.read(lambda batch: batch.state.seq)
+        assert 0 < deciding < len(begun)
+        assert {name.partition("_")[0] for name in begun} == {"journal"}
+
+    play_core(test)
