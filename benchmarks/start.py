@@ -17,9 +17,9 @@ import numpy as np
 from service import SPACE
 
 from syndicated._compiled import load_all
-from syndicated.service.core.group_commit import EVENTS_PER_SNAPSHOT
 from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.core.service import Service
+from syndicated.service.core.snapshots import EVENTS_PER_SNAPSHOT
 from syndicated.service.core.state import State
 from syndicated.store import SQLite
 

@@ -63,8 +63,9 @@ class Harness:
     async def snapshots_are_taken(self) -> None:
         """Wait until those that are due are."""
         await self.service.read(lambda batch: None)
-        if self.service.group_commit._saver is not None:
-            await self.service.group_commit._saver
+        saver = self.service.group_commit.snapshots._saver
+        if saver is not None:
+            await saver
 
     async def restart(self) -> None:
         await self.service.stop()

@@ -18,7 +18,7 @@ from syndicated.service.core.arm_numbers import arm_numbers, most_played
 from syndicated.service.core.bandit import Bandit, build_parts, known_arms
 from syndicated.service.core.batch import Batch
 from syndicated.service.core.export import Export, export_room
-from syndicated.service.core.group_commit import GroupCommit, T, on_own_thread
+from syndicated.service.core.group_commit import GroupCommit, T
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
 from syndicated.service.core.messages import (
@@ -32,6 +32,7 @@ from syndicated.service.core.messages import (
     Spec,
 )
 from syndicated.service.core.model_load import MODEL_PIECE_BYTES, PIECE, ModelLoad, Pieces, pack_piece, restored
+from syndicated.service.core.own_thread import on_own_thread
 from syndicated.service.core.problems import Problem, explained
 from syndicated.service.core.records import Key
 from syndicated.service.core.relearning import Relearning, becomes_named
@@ -221,7 +222,7 @@ class Admin:
     async def save_model(self, name: str) -> ModelReply:
         """Save the model as it is now, to roll back to it later."""
         id_ = await self._submit(lambda batch: batch.state.bandit(name).id)
-        await self._group_commit.save_snapshots()
+        await self._group_commit.snapshots.save()
         version, at, size = await self._group_commit.go_on(lambda batch: batch.store.snapshot_sizes(id_)[0])
         return ModelReply(version=version, at=at, bytes=size)
 
@@ -291,7 +292,7 @@ class Admin:
 
         def run(batch: Batch, saved: int | None) -> int | None:
             if saved is None:
-                self._group_commit.save_at_once(batch)
+                self._group_commit.snapshots.save_at_once(batch)
                 saved = batch.state.seq
             elif batch.store.last_about(subject) > saved:
                 return None
@@ -304,11 +305,11 @@ class Admin:
 
         await self._submit(lambda batch: None)
         for _ in range(MAX_ERASE_ATTEMPTS):
-            saved = await self._group_commit.save_snapshots()
+            saved = await self._group_commit.snapshots.save()
             count = await self._group_commit.go_on(partial(run, saved=saved))
             if count is not None:
                 return count
-        async with self._group_commit.saving:
+        async with self._group_commit.snapshots.saving:
             return await self._group_commit.go_on(partial(run, saved=None)) or 0
 
     async def audit(self, limit: int) -> list[Event]:

@@ -10,7 +10,8 @@ import logging
 
 from syndicated.policies._neural_policy import Training
 from syndicated.service.core.batch import Batch
-from syndicated.service.core.group_commit import GroupCommit, on_own_thread
+from syndicated.service.core.group_commit import GroupCommit
+from syndicated.service.core.own_thread import on_own_thread
 from syndicated.service.core.problems import Problem
 
 log = logging.getLogger("syndicated")

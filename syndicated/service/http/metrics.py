@@ -28,7 +28,7 @@ GAUGES: dict[str, tuple[str, Callable[[Service], float]]] = {
     ),
     "staleness_seconds": (
         "How old the last event of another process was when it reached this one.",
-        lambda service: service.group_commit.staleness,
+        lambda service: service.group_commit.follower.staleness,
     ),
     "batch_size": (
         "Mean number of events in a transaction.",

@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
                 await core.reward((await core.decide("a", subject="me")).decision_id, value, "a")
             await core.service.admin.save_model("a")
         await core.reward((await core.decide("a")).decision_id, 1.0, "a")
-        core.service.group_commit.save_at_once = _save_nothing  # type: ignore[method-assign]
+        core.service.group_commit.snapshots.save_at_once = _save_nothing  # type: ignore[method-assign]
         await core.service.stop()
 
     run(fill())
@@ -116,7 +116,7 @@ def test_expectation_30_nothing_is_pruned_before_a_damaged_snapshot_is_replaced(
         await core.service.stop()
         _change(file, _damage_snapshots("seq > (SELECT min(seq) FROM snapshots)"))
         core = Harness(file, Clock())
-        core.service.group_commit.save_at_once = _save_nothing  # type: ignore[method-assign]
+        core.service.group_commit.snapshots.save_at_once = _save_nothing  # type: ignore[method-assign]
         await core.pass_time(1000.0)
         assert _loaded(file) == core.contents()
         await core.snapshots_are_taken()
@@ -275,7 +275,7 @@ def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is
         await core.create("a")
         for _ in range(5):
             await core.decide("a")
-        core.service.group_commit.save_at_once = _save_nothing  # type: ignore[method-assign]
+        core.service.group_commit.snapshots.save_at_once = _save_nothing  # type: ignore[method-assign]
         await core.service.stop()
 
     run(fill())

@@ -305,18 +305,18 @@ def test_a_snapshot_is_taken_when_a_replay_would_take_long(
 ) -> None:
     async def test(harness: Harness) -> None:
         await harness.create()
-        commit = harness.service.group_commit
+        snapshots = harness.service.group_commit.snapshots
         await harness.decide()
         assert not await harness.service.read(lambda batch: batch.store.snapshots())
-        monkeypatch.setattr("syndicated.service.core.group_commit.REPLAY_SECONDS", 0.0)
+        monkeypatch.setattr("syndicated.service.core.snapshots.REPLAY_SECONDS", 0.0)
         await harness.decide()
         await harness.snapshots_are_taken()
         saved = await harness.service.read(lambda batch: batch.store.snapshots())
         assert {snapshot.seq for snapshot in saved} == {3}
-        assert not commit._snapshot_is_due
-        commit._snapshot_cost = 600.0  # a snapshot that takes longer than what it saves waits
+        assert not snapshots._is_due
+        snapshots._cost = 600.0  # a snapshot that takes longer than what it saves waits
         await harness.decide()
-        assert not commit._snapshot_is_due
+        assert not snapshots._is_due
 
     play_core(test)
 

@@ -149,7 +149,7 @@ def test_a_snapshot_between_the_pieces_has_none_of_them_and_a_start_from_it_load
     async def test() -> None:
         service = started(address)
         version, model = await filled(service)
-        Pieces(monkeypatch, 3, service.group_commit.save_snapshots)
+        Pieces(monkeypatch, 3, service.group_commit.snapshots.save)
         await load(service, version, model)
         (loaded,) = events(address, "load", "configure")
         with closing(open_store(address, read_only=True)) as store:
@@ -379,7 +379,7 @@ def test_what_others_have_written_is_folded_a_little_at_a_time(
     async def test(address: str) -> None:
         service, other = started(address), started(address)
         await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 4})))
-        monkeypatch.setattr("syndicated.service.core.group_commit.FOLD_SECONDS", -1.0)
+        monkeypatch.setattr("syndicated.service.core.follower.FOLD_SECONDS", -1.0)
         await learn(service, 3)
         last = events(address)[-1].seq
         while min(service.state.seq, other.state.seq) < last:
@@ -410,7 +410,7 @@ def test_expectation_30_damage_in_a_piece_is_named_and_the_load_is_left_out_of_a
         before = await service.admin.model("b")
         await import_model(service, version, model)
         (loaded,) = events(address, "load")
-        service.group_commit.save_at_once = no_snapshot  # type: ignore[method-assign]
+        service.group_commit.snapshots.save_at_once = no_snapshot  # type: ignore[method-assign]
         await service.stop()
         return decode(loaded.body)["pieces"][1], loaded.seq, before
 

@@ -13,8 +13,7 @@ import pytest
 from msgspec.structs import replace
 from support.core_service import Clock, Harness, PlayCore, contents, run
 
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.limits import Limits
+from syndicated.service.core.follower import Follower
 from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import Record, decode_decided, encode
@@ -300,9 +299,9 @@ def test_a_state_that_met_a_pruning_half_way_says_so_until_it_is_loaded_again(tm
         store.append([Event(last + 1, SERVICE_ID, "prune", late.at, body=body)])
     assert [late.follow(store, store.last(), {}) for _ in range(2)] == [False, False]
     assert (late.followed, late.bandit("b").history.learned) == (3, 3)
-    replica = GroupCommit(store, Limits())
+    replica = Follower(store, now=lambda: late.at, wake=lambda: None)
     replica.state = late
-    replica._fold_upto(store.last())
+    replica.fold_upto(store.last())
     assert (replica.state.followed, replica.state.bandit("b").history.learned) == (store.last(), 6)
     store.close()
 

@@ -206,7 +206,7 @@ def test_a_snapshot_is_of_the_moment_when_it_was_asked_for_whatever_changes_befo
 
 async def refused_after_the_end(harness: Harness) -> None:
     with refused(503, "stopped"):
-        await harness.service.group_commit.save_snapshots()
+        await harness.service.group_commit.snapshots.save()
 
 
 def test_a_snapshot_that_was_not_saved_leaves_nothing_out_of_the_next(
@@ -364,7 +364,7 @@ async def _change_seed(admin_: admin.Admin) -> None:
 def test_a_snapshot_that_fails_is_told_and_tried_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.group_commit.EVENTS_PER_SNAPSHOT", 2)
+    monkeypatch.setattr("syndicated.service.core.snapshots.EVENTS_PER_SNAPSHOT", 2)
     encode = Draft.encode
 
     def fail(self: Draft) -> Any:
