@@ -304,6 +304,7 @@ class GroupCommit:
             self.store_error = str(error)
             unknown = isinstance(error, UnknownCommitError)
             answers = [_unknown() if unknown else Problem(503, "unavailable", str(error)) for _ in requests]
+            self._refuse_put_off(error)
             if time.monotonic() - began > HUNG_SECONDS:
                 # Those that came meanwhile are answered too: the next attempt would cost them as long again.
                 answers += [Problem(503, "unavailable", str(error)) for _ in self._queue]
@@ -531,6 +532,11 @@ class GroupCommit:
             self._queue.extendleft(reversed(self._put_off))
             self._put_off.clear()
 
+    def _refuse_put_off(self, error: StoreError) -> None:
+        """Answer those that were put off: nobody knows how long what they wait for cannot be read."""
+        self._resolve(self._put_off, [Problem(503, "unavailable", str(error)) for _ in self._put_off])
+        self._put_off.clear()
+
     async def _read_model(self, event: Event, spec: Spec) -> None:
         def read() -> bytes:
             with closing(self.store.reader()) as store:
@@ -538,8 +544,9 @@ class GroupCommit:
 
         try:
             self._models_read = {event.seq: await on_own_thread("models", read)}
-        except StoreError:  # the journal is away, which is told elsewhere: the next look at it begins again
+        except StoreError as error:  # the next look at the journal begins again
             self.state.awaited, self._followed = None, time.monotonic()
+            self._refuse_put_off(error)
         except Exception:  # the fold tells what is wrong with it
             self._models_read = {event.seq: event.body}
         self._model_reader = None
