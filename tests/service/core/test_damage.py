@@ -381,6 +381,20 @@ def test_expectation_30_neither_are_two_that_were_cut_short_one_after_the_other(
         assert store.last() == last
 
 
+def test_expectation_30_neither_is_the_rest_of_a_log_that_was_begun_anew(file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with closing(SQLite(file)) as store:
+        last = store.last()
+        for k in range(1, 11):
+            store.write([Event(last + k, 0, "erase", 0.0, body=b"x" * 900)])
+            if k == 9:
+                store._rows("PRAGMA wal_checkpoint(RESTART)")
+        for ending in ("", "-wal"):
+            copyfile(f"{file}{ending}", f"{copy}{ending}")
+    with closing(SQLite(copy)) as store:
+        assert store.last() == last + 10
+
+
 def test_expectation_30_a_damaged_first_page_is_made_anew(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, saved = _loaded(file), file.with_name("saved.db")
     _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
