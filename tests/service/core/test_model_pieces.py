@@ -1,6 +1,7 @@
 """A large model goes into the log in pieces, between which others have their turn; who reads it has the same one."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
@@ -255,6 +256,7 @@ def test_rewards_that_come_while_the_pieces_are_written_are_learned_again_too(
         assert arrays[0] == arrays[1]
         await service.admin.erase("", "s")
         assert contents(service.state) == replayed(address, whole=False)
+        assert replayed(address)  # which passes over what was erased
         await service.stop()
 
     run(test())
@@ -324,6 +326,20 @@ def test_expectation_27_a_replica_reads_a_model_beside_its_batches_and_decides_o
         await other.read(lambda batch: None)
         assert threads == ["models"]
         assert contents(other.state) == contents(service.state) == replayed(address)
+        await asyncio.gather(service.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_an_exclusive_request_that_is_the_first_to_meet_a_model_waits_for_it(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(address: str) -> None:
+        service, other = started(address), started(address)
+        version, model = await filled(service)
+        monkeypatch.setattr(other.group_commit, "_follow_in", lambda: math.inf)  # nothing else looks at the journal
+        reply = await import_model(service, version, model)
+        assert await other.read(lambda batch: batch.state.seq) >= reply.version
         await asyncio.gather(service.stop(), other.stop())
 
     run(test(database()))
