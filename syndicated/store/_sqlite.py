@@ -40,8 +40,9 @@ class SQLite(SQL):
         self._files = (str(file), f"{file}-wal")
         self._lock = None if read_only else _lock_file(file)
         try:
-            if not read_only and (damage := self._wal_damage()):
-                raise DamageError(f"{self.name} is damaged: {damage}; see `syndicated repair`")
+            wal = None if read_only else read_wal(file)
+            if wal is not None and wal.damage:
+                raise DamageError(f"{self.name} is damaged: {wal.damage}; see `syndicated repair`")
             with self._errors():
                 self._db = sqlite3.connect(
                     f"{file.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}",
@@ -58,6 +59,8 @@ class SQLite(SQL):
                 if not read_only:
                     self._db.execute("PRAGMA journal_mode = WAL")
                     self._version()  # whoever reads makes the write-ahead log, if it is not there
+                    if wal is not None and len(wal.unread):
+                        self.scrub()  # of what a power failure cut short: after the next one it would look like damage
                     self._inodes = self._current_inodes()
         except StoreError:
             self.close()
@@ -98,17 +101,14 @@ class SQLite(SQL):
             return Snapshot(bandit, seq, 0.0, b"")
 
     def file_faults(self) -> list[str]:
-        damage = self._wal_damage()
+        wal = read_wal(self._file)
         try:
             found = [str(line) for (line,) in self._rows(f"PRAGMA integrity_check({MAX_FAULTS})")]
         except StoreError as error:
             return [str(error)]
-        faults = [f"the file is damaged: {fault}" for fault in (damage, *found) if fault not in ("", "ok")]
+        found += [] if wal is None else [wal.damage]
+        faults = [f"the file is damaged: {fault}" for fault in found if fault not in ("", "ok")]
         return [" ".join(fault.split()) for fault in faults]
-
-    def _wal_damage(self) -> str:
-        wal = read_wal(self._file)
-        return "" if wal is None else wal.damage
 
     def scrub(self) -> None:
         """Empty the write-ahead log, which has pages of before the erasure."""

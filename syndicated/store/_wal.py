@@ -8,6 +8,7 @@ is opened to be written, which would overwrite it.
     frames: number of the page, pages of the file if this ends a transaction (or 0), two salts, two sums, the page
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -43,12 +44,17 @@ class Wal(NamedTuple):
         return len(self.whole) if self.whole.all() else int(self.whole.argmin())
 
     @property
+    def unread(self) -> NDArray[np.intp]:
+        """The frames that are what was written, and that SQLite does not read."""
+        return self.first_unread + np.flatnonzero(self.whole[self.first_unread :])
+
+    @property
     def damage(self) -> str:
         """What is damaged; empty if nothing is, or if it may be a last transaction that a power failure cut short.
 
         A transaction is complete on the disk before the next one begins. And a header is before its frames.
         """
-        later = self.first_unread + np.flatnonzero(self.whole[self.first_unread :])
+        later = self.unread
         ends = later[self.heads[later, 1] > 0]
         if not len(ends) or (self.header_is_whole and later[-1] == ends[0]):
             return ""
@@ -68,13 +74,12 @@ class Wal(NamedTuple):
 
 
 def read_wal(file: Path) -> Wal | None:
-    """The write-ahead log of a file, if it has one; also while it is in use."""
-    name = file.with_name(f"{file.name}-wal")
-    while name.exists():
-        found = _read(name)
-        with open(name, "rb") as again:
-            if again.read(HEADER_BYTES) == (b"" if found is None else found.header):
-                return found
+    """The write-ahead log of a file, if it has one; also while it is in use: what looks like damage is read again."""
+    name, before = file.with_name(f"{file.name}-wal"), ""
+    with suppress(FileNotFoundError):
+        while (found := _read(name)) is not None and found.damage != before:
+            before = found.damage
+        return found
     return None
 
 

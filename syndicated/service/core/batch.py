@@ -116,9 +116,8 @@ class Batch:
         subject: str | None = None,
     ) -> Event:
         """Append an event, which later requests of the batch see."""
-        data = (
-            body if isinstance(body, PackedBody) else encode(body)
-        )  # before it has a number: one that is refused must leave no gap
+        # Before it has a number: one that is refused must leave no gap.
+        data = body if isinstance(body, PackedBody) else encode(body)
         event = Event(self.next_number(), bandit, kind, self.now, ref, learn, key, subject, data)
         self.append(event)
         return event

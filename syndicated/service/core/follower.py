@@ -54,6 +54,7 @@ class Follower:
         self._news = False  # whether another process has notified since
         self._model_reader: asyncio.Task[None] | None = None  # of one that another process loads: see `_read_model`
         self._models_read: dict[int, bytes] = {}  # the body of the event that loads it, with the model, until folded
+        self.read_error: StoreError | None = None  # why one could not be read, until those who wait are told
 
     # when to look
 
@@ -154,8 +155,8 @@ class Follower:
 
         try:
             self._models_read = {event.seq: await on_own_thread("models", read)}
-        except StoreError:  # the journal is away, which is told elsewhere: the next look at it begins again
-            self.state.awaited, self._followed = None, time.monotonic()
+        except StoreError as error:  # the next look at the journal begins again
+            self.state.awaited, self._followed, self.read_error = None, time.monotonic(), error
         except Exception:  # the fold tells what is wrong with it
             self._models_read = {event.seq: event.body}
         self._model_reader = None

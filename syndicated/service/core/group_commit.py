@@ -200,9 +200,17 @@ class GroupCommit:
 
     def _queue_put_off(self) -> None:
         """Queue what was put off again, before all others, once it would see all that was committed before it."""
+        error, self.follower.read_error = self.follower.read_error, None
+        if error is not None:
+            self._refuse_put_off(error)
         if self._put_off and not self.follower.lags:
             self._queue.extendleft(reversed(self._put_off))
             self._put_off.clear()
+
+    def _refuse_put_off(self, error: StoreError) -> None:
+        """Answer those that were put off: nobody knows how long what they wait for cannot be read."""
+        self._resolve(self._put_off, [Problem(503, "unavailable", str(error)) for _ in self._put_off])
+        self._put_off.clear()
 
     async def _next_batch(self) -> list[Request]:
         """The requests of the next batch, in their order; none if the clock or another process woke the loop."""
@@ -264,6 +272,7 @@ class GroupCommit:
             self.store_error = str(error)
             unknown = isinstance(error, UnknownCommitError)
             answers = [_unknown() if unknown else Problem(503, "unavailable", str(error)) for _ in requests]
+            self._refuse_put_off(error)
             if time.monotonic() - began > HUNG_SECONDS:
                 # Those that came meanwhile are answered too: the next attempt would cost them as long again.
                 answers += [Problem(503, "unavailable", str(error)) for _ in self._queue]

@@ -364,6 +364,37 @@ def test_expectation_30_a_write_that_was_cut_short_is_no_damage(killed: Path, cu
         assert store.last() == last - 1
 
 
+def test_expectation_30_neither_are_two_that_were_cut_short_one_after_the_other(killed: Path) -> None:
+    """The second one writes over the beginning of the first, whose end is still there."""
+    for count in (60, 1):
+        log, next_ = killed.with_name("journal.db-wal"), killed.parent / "next" / "journal.db"
+        next_.parent.mkdir()
+        with closing(SQLite(killed)) as store:
+            last, before = store.last(), log.read_bytes()
+            store.write([Event(last + k, 0, "erase", 0.0, body=bytes([k]) * 900) for k in range(1, count + 1)])
+            for ending in ("", "-wal"):
+                copyfile(f"{killed}{ending}", f"{next_}{ending}")
+            after = log.read_bytes()
+        killed, log = next_, next_.with_name("journal.db-wal")
+        _flip(log, next((k for k, byte in enumerate(before) if byte != after[k]), len(before)) + 100)
+    with closing(SQLite(killed)) as store:
+        assert store.last() == last
+
+
+def test_expectation_30_neither_is_the_rest_of_a_log_that_was_begun_anew(file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with closing(SQLite(file)) as store:
+        last = store.last()
+        for k in range(1, 11):
+            store.write([Event(last + k, 0, "erase", 0.0, body=b"x" * 900)])
+            if k == 9:
+                store._rows("PRAGMA wal_checkpoint(RESTART)")
+        for ending in ("", "-wal"):
+            copyfile(f"{file}{ending}", f"{copy}{ending}")
+    with closing(SQLite(copy)) as store:
+        assert store.last() == last + 10
+
+
 def test_expectation_30_a_damaged_first_page_is_made_anew(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, saved = _loaded(file), file.with_name("saved.db")
     _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))

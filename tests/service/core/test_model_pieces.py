@@ -1,11 +1,12 @@
 """A large model goes into the log in pieces, between which others have their turn; who reads it has the same one."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from support.core_service import HANG_SECONDS, Clock, contents, refused, run
@@ -16,11 +17,12 @@ from syndicated.service.core.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
 from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.core.model_load import PIECE, RELEARN, ModelLoad
+from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import decode
 from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import DamageError, Event, open_store
+from syndicated.store import DamageError, Event, StoreError, open_store
 from syndicated.store._sql import SQL
 
 Load = Callable[[Service, int, bytes], Awaitable[Any]]
@@ -254,6 +256,7 @@ def test_rewards_that_come_while_the_pieces_are_written_are_learned_again_too(
         assert arrays[0] == arrays[1]
         await service.admin.erase("", "s")
         assert contents(service.state) == replayed(address, whole=False)
+        assert replayed(address)  # which passes over what was erased
         await service.stop()
 
     run(test())
@@ -328,6 +331,20 @@ def test_expectation_27_a_replica_reads_a_model_beside_its_batches_and_decides_o
     run(test(database()))
 
 
+def test_an_exclusive_request_that_is_the_first_to_meet_a_model_waits_for_it(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(address: str) -> None:
+        service, other = started(address), started(address)
+        version, model = await filled(service)
+        monkeypatch.setattr(other.group_commit, "_follow_in", lambda: math.inf)  # nothing else looks at the journal
+        reply = await import_model(service, version, model)
+        assert await other.read(lambda batch: batch.state.seq) >= reply.version
+        await asyncio.gather(service.stop(), other.stop())
+
+    run(test(database()))
+
+
 def test_a_replica_ends_in_order_while_it_reads_a_model(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +386,58 @@ def test_a_model_of_another_process_that_cannot_be_read_is_damage(
         await asyncio.gather(service.stop(), other.stop())
 
     run(test(database()))
+
+
+def test_who_waits_for_a_model_that_cannot_be_read_now_is_told_so(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as of a database that has given out all its connections: requests that were put off had no answer."""
+
+    def refuse() -> NoReturn:
+        raise StoreError("too many clients")
+
+    async def test(address: str) -> None:
+        service, other = started(address), started(address)
+        version, model = await filled(service)
+        with monkeypatch.context() as patch:
+            patch.setattr(other.group_commit.store, "reader", refuse)
+            await import_model(service, version, model)
+            with refused(503, "unavailable", "too many clients"):
+                for _ in range(10**6):  # until it has met the event
+                    await other.read(lambda batch: None)
+            await learn(other, 2)
+        await until_read(other, service.state.seq)
+        await asyncio.gather(service.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_who_waits_for_what_others_wrote_is_told_that_the_journal_is_away(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> NoReturn:
+        raise StoreError("it is away")
+
+    async def test(address: str) -> None:
+        service = started(address)
+        await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 4})))
+        with monkeypatch.context() as patch:
+            patch.setattr(service.group_commit.store, "settled", fail)
+            service.state.lags = True
+            with refused(503, "unavailable", "it is away"):
+                await service.read(lambda batch: None)
+        await until_read(service, 1)
+        await service.stop()
+
+    run(test(database()))
+
+
+async def until_read(service: Service, seq: int) -> None:
+    """Ask until the journal can be read again, up to a number."""
+    while True:
+        with suppress(Problem):
+            assert await service.read(lambda batch: batch.state.seq) >= seq
+            return
 
 
 def test_what_others_have_written_is_folded_a_little_at_a_time(

@@ -25,7 +25,7 @@ from syndicated.service import Limits
 from syndicated.service.core.problems import Problem
 from syndicated.service.http import limits, workers
 from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
-from syndicated.service.http.headers import BINARY
+from syndicated.service.http.headers import BINARY, BYTES
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.service.http.server import DRAIN_SECONDS
@@ -100,6 +100,18 @@ def test_expectation_18_what_requests_hold_while_they_wait_is_bounded_in_bytes(
         assert api.service.counts["overload"] == overload + len(refused)
         assert api.service.group_commit.held_bytes == 0
         assert (await api.call("POST", "/v1/bandits/b/decide", **request)).status_code == 200
+
+    play(test, limits=Limits(waiting_bytes=1_500_000))
+
+
+def test_expectation_18_bodies_of_any_request_are_held(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        await api.create()
+        request, headers = "/v1/bandits/b/models/current", {"content-type": BYTES}
+        calls = (api.call("PUT", request, bytes(1_000_000), headers=headers) for _ in range(3))
+        replies = await asyncio.gather(*calls)
+        assert sorted(reply.status_code for reply in replies) == [422, 503, 503]  # no model, and too many bytes
+        assert api.service.group_commit.held_bytes == 0
 
     play(test, limits=Limits(waiting_bytes=1_500_000))
 
