@@ -337,7 +337,7 @@ def test_an_exclusive_request_that_is_the_first_to_meet_a_model_waits_for_it(
     async def test(address: str) -> None:
         service, other = started(address), started(address)
         version, model = await filled(service)
-        monkeypatch.setattr(other.group_commit, "_follow_in", lambda: math.inf)  # nothing else looks at the journal
+        monkeypatch.setattr(other.group_commit.follower, "due_in", lambda away: math.inf)  # nothing else looks
         reply = await import_model(service, version, model)
         assert await other.read(lambda batch: batch.state.seq) >= reply.version
         await asyncio.gather(service.stop(), other.stop())
