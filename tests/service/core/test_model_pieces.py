@@ -163,6 +163,26 @@ def test_a_snapshot_between_the_pieces_has_none_of_them_and_a_start_from_it_load
     run(test())
 
 
+@pytest.mark.parametrize("load", LOADS)
+def test_a_damaged_snapshot_is_made_anew_from_a_log_with_pieces(address: str, load: Load) -> None:
+    async def test() -> tuple[int, list[bytes]]:
+        service = started(address)
+        await load(service, *await filled(service))
+        bandit, before = service.state.bandit("b").id, contents(service.state)
+        await service.stop()
+        return bandit, before
+
+    bandit, before = asyncio.run(test())
+    with closing(open_store(address)) as store, store.batch():
+        assert isinstance(store, SQL)
+        newest = "seq = (SELECT max(seq) FROM snapshots)"
+        store._run(f"UPDATE snapshots SET state = ? WHERE bandit = ? AND {newest}", b"x", bandit)
+    with closing(open_store(address, read_only=True)) as store, store.view():
+        state = State.load(store)
+        assert state.rebuilt == {bandit}
+        assert contents(state) == before
+
+
 def test_a_load_that_was_never_finished_has_no_effect_and_another_one_has(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
