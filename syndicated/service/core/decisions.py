@@ -2,7 +2,6 @@
 
 import asyncio
 import hmac
-from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 
@@ -65,13 +64,14 @@ class Decisions:
         in them is raised when the request's turn comes: only then is it known whether the request is a repeated one.
         """
         self._group_commit.check_room()
-        bandit, arms = self._group_commit.state.names.get(name), None
-        if bandit is not None:
-            with suppress(InputError):
-                arms = bandit.registered.table(request, X)
-                if not arms.uses_registered:
-                    request = replace(request, arms=None)
-        return request, arms
+        bandit = self._group_commit.state.names.get(name)
+        if bandit is None:
+            return request, None
+        try:
+            arms = bandit.registered.table(request, X)
+        except InputError:
+            return request, None
+        return (request if arms.uses_registered else replace(request, arms=None)), arms
 
     def decide_on(
         self, name: str, request: DecideRequest, arms: ArmTable | None, X: Array | None = None

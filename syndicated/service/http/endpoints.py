@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -132,10 +131,12 @@ class BoundEndpoint:
         usual = split_json(body) if self._takes_binary else None
         if usual is not None and self._decode is not None:
             rest, ids, table = usual
-            with suppress(msgspec.DecodeError):  # which says more of the whole body
+            try:
                 request = self._decode(rest)
-                if request.shape is None:
-                    return replace(request, arms=ids), table
+            except msgspec.DecodeError:
+                return self._checked(body), None  # the error says more of the whole body
+            if request.shape is None:
+                return replace(request, arms=ids), table
         return self._checked(body), None
 
     def _checked(self, body: bytes) -> Any:
