@@ -410,12 +410,17 @@ def test_expectation_30_a_damaged_first_page_is_made_anew(file: Path, capsys: py
         saved.unlink()
 
 
-def test_expectation_30_of_a_file_that_was_cut_short_the_beginning_is_saved(file: Path) -> None:
+def _with_full_pages(file: Path) -> tuple[int, bytes]:
+    """Add 100 events to a journal that fill its pages; the last number before them, and what the file has then."""
     with closing(SQLite(file)) as store:
         last = store.last()
         store.write([Event(last + k, 0, "erase", 0.0, body=encode({"count": "x" * 900})) for k in range(1, 101)])
     _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
-    data = file.read_bytes()
+    return last, file.read_bytes()
+
+
+def test_expectation_30_of_a_file_that_was_cut_short_the_beginning_is_saved(file: Path) -> None:
+    last, data = _with_full_pages(file)
     file.write_bytes(data[: len(data) - 50_000])
     repaired = repair(str(file), file.with_name("saved.db"))
     assert last < repaired.events < last + 100
@@ -424,11 +429,7 @@ def test_expectation_30_of_a_file_that_was_cut_short_the_beginning_is_saved(file
 
 
 def test_expectation_30_pages_that_are_there_twice_are_saved_once(file: Path) -> None:
-    with closing(SQLite(file)) as store:
-        last = store.last()
-        store.write([Event(last + k, 0, "erase", 0.0, body=encode({"count": "x" * 900})) for k in range(1, 101)])
-    _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
-    data = file.read_bytes()
+    last, data = _with_full_pages(file)
     pages = [data[start : start + 4096] for start in range(0, len(data), 4096)]
     full = [k for k, page in enumerate(pages) if page.count(b"x") > 2000]
     pages[full[5]] = pages[full[9]]
