@@ -276,7 +276,8 @@ class Store(ABC):
     def begin_job(self) -> None:
         """Callers wait for all that is done until the next such call: it fails if a server's answers take too long.
 
-        That is, together: a server may be slow, and answer each statement in time. A view may take longer.
+        That is, together: a server may be slow, and answer each statement in time. A view, and saving snapshots,
+        may take longer.
         """
 
     @abstractmethod

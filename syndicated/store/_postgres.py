@@ -80,40 +80,31 @@ TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
 
-class Patience:
-    """How long the answers of a server may take, those to all statements of one job together."""
+class WaitBudget:
+    """How long the answers of a server may still take, those to all statements of one job together."""
 
-    def __init__(self) -> None:
-        self.left = math.inf  # seconds
-
-    @contextmanager
-    def spent(self) -> Iterator[None]:
-        """Count the time of a wait."""
-        begin = time.monotonic()
-        try:
-            yield
-        finally:
-            self.left -= time.monotonic() - begin
+    seconds = math.inf
 
 
 class BoundedConnection(psycopg.Connection[Any]):
     """A connection on which nothing waits for ever: a server that does not answer in time has lost it."""
 
     seconds: float | None = ANSWER_SECONDS
-    patience = Patience()  # without end
+    budget = WaitBudget()
 
     def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         if timeout is not None or self.seconds is None:
             return super().wait(gen, interval, timeout)
-        begin, seconds = time.monotonic(), max(0.0, min(self.seconds, self.patience.left))
+        begin, seconds = time.monotonic(), max(0.0, min(self.seconds, self.budget.seconds))
         try:
-            with self.patience.spent():
-                return super().wait(gen, interval, seconds)
+            return super().wait(gen, interval, seconds)
         except psycopg.OperationalError:
             if time.monotonic() - begin < seconds:
                 raise
             self.pgconn.finish()  # whatever it would answer later is of no use
             raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
+        finally:
+            self.budget.seconds -= time.monotonic() - begin
 
 
 class Postgres(SQL):
@@ -139,7 +130,7 @@ class Postgres(SQL):
         self._address = _parsed(address)
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._exclusive = False  # whether a batch is under way
-        self._job_patience = Patience()
+        self._budget = WaitBudget()
         self._listener: BoundedConnection | None = None
         self._ended = False
         self._connect()
@@ -177,7 +168,7 @@ class Postgres(SQL):
         self.clock_offset = at - (before + steady_time()) / 2
 
     def begin_job(self) -> None:
-        self._job_patience.left = ANSWER_SECONDS
+        self._budget.seconds = ANSWER_SECONDS
 
     def settled(self) -> int:
         return int(self._rows(SETTLED)[0][0])
@@ -216,6 +207,11 @@ class Postgres(SQL):
                 if event.ref in found:
                     found[event.ref].append(event)
         return found
+
+    def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
+        """The last ones of a process may be many, and large: then nobody waits for them."""
+        self._budget.seconds = math.inf
+        super().save(snapshots, keep)
 
     def save_beside(self, snapshots: Sequence[Snapshot], keep: int, after: int | None = None) -> bool:
         seconds = ANSWER_SECONDS + sum(len(snapshot.state) for snapshot in snapshots) / SAVE_RATE
@@ -277,9 +273,12 @@ class Postgres(SQL):
 
     def _connect(self) -> None:
         with self._errors():
-            with self._job_patience.spent():
+            begin = time.monotonic()
+            try:
                 self._db = BoundedConnection.connect(**self._address, autocommit=True, prepare_threshold=None)
-            self._db.patience = self._job_patience
+            finally:
+                self._budget.seconds -= time.monotonic() - begin
+            self._db.budget = self._budget
             try:
                 self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
@@ -307,7 +306,7 @@ class Postgres(SQL):
         """It gives the rows of what it begins with, which is sent together with BEGIN."""
         committing, db = False, self._connected()
         if kind == "view":  # which may read long
-            self._job_patience.left = math.inf
+            self._budget.seconds = math.inf
         with self._errors():
             try:
                 self._reconnects = False

@@ -1205,6 +1205,10 @@ def test_a_server_that_is_slow_has_lost_the_job_and_not_only_the_statement(
     store.begin_job()
     with store.view():  # which may read long
         _ask_slowly(store, 6)
+    with store.batch():
+        store.begin_job()
+        store.save([Snapshot(1, 0, 0.0, b"large")], keep=1)
+        _ask_slowly(store, 6)
 
 
 def _ask_slowly(store: Any, times: int) -> None:
