@@ -297,6 +297,16 @@ def test_expectation_28_whether_a_commit_succeeded_may_be_unknown_and_is_said(pl
         await harness.decide()
         assert harness.service.state.bandit("b").history.count == 2  # the lost one was carried out
 
+        def fail(*args: Any) -> None:
+            raise StoreError("the journal cannot be used: full")
+
+        store.write = fail  # type: ignore[method-assign,assignment]
+        with refused(503, "unavailable"):
+            await harness.decide()
+        store.write = write  # type: ignore[method-assign]
+        await harness.decide()
+        assert harness.service.state.bandit("b").history.count == 3  # the refused one changed nothing
+
     play_core(test)
 
 

@@ -37,7 +37,7 @@ def _filled(endpoint: Endpoint) -> str:
     return re.sub(r"{(\w+)(?::(\w+))?}", lambda place: "1" if place[2] == "int" else "b", endpoint.path)
 
 
-def test_the_matrix_of_scopes_and_routes(play: Callable[..., None]) -> None:
+def test_expectation_17_the_matrix_of_scopes_and_routes(play: Callable[..., None]) -> None:
     """No key, a revoked one, and a wrong scope never get in; the right scope and admin do, whatever comes of it."""
 
     async def test(api: Api) -> None:

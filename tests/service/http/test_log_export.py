@@ -170,7 +170,7 @@ def test_the_log_comes_in_parts_and_in_chunks(play: Callable[..., None], monkeyp
     play(test)
 
 
-def test_parquet_has_what_the_lines_have_or_says_what_is_missing(
+def test_expectation_09_parquet_has_what_the_lines_have_or_says_what_is_missing(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "GROUP_EVENTS", 7)
