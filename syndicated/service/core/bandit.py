@@ -5,6 +5,7 @@ only what is in the event: no clock, no other draw. So the same events, folded i
 to the bit.
 """
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -241,8 +242,8 @@ class Bandit:
     def _check_ids(self, ids: Sequence[str]) -> None:
         """Refuse arms that are not registered, if new ones are not wanted, and new ones if there are too many."""
         if self.spec.new_arms:
-            limit = max_known_arms(self.encoder.dim)
             for book in self.agent.player.books:
+                limit = max_known_arms(self.encoder.dim) if book.numbers else math.inf
                 if len(book.numbers) >= limit and (new := [id_ for id_ in ids if id_ not in book.numbers]):
                     must = f"at most {limit} arms may have a model with {self.encoder.dim} columns: remove some"
                     raise InputError(f"{must}; got the new arm {shorten(new[0])}")

@@ -25,11 +25,13 @@ class DecisionIds:
     """Ids of decisions for the world outside: the sequence number, and a MAC of it, so that they cannot be guessed."""
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+        self._begun = blake2b(key=secret, digest_size=8)  # a MAC without its message
 
     def of(self, seq: int) -> str:
         """The id of the decision with this sequence number."""
-        return f"{seq:x}-{blake2b(b'%d' % seq, key=self._secret, digest_size=8).hexdigest()}"
+        mac = self._begun.copy()
+        mac.update(b"%d" % seq)
+        return f"{seq:x}-{mac.hexdigest()}"
 
     def seq(self, id_: str) -> int:
         """The sequence number that an id stands for."""
