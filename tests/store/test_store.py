@@ -1258,6 +1258,20 @@ def test_a_file_is_of_the_next_schema_once_it_has_pieces(journals: Journals) -> 
     assert (store._version(), _pieces(store)) == (2, [(1, 1, _sqlite.PIECE_BYTES)])
 
 
+@pytest.mark.usefixtures("_small_pieces")
+def test_what_is_erased_is_overwritten_after_snapshots_were_dropped(tmp_path: Path) -> None:
+    """Those are not, since nothing in them is ever erased, and it would take long."""
+    with closing(SQLite(tmp_path / "journal.db")) as store:
+        store.write([Event(1, 1, "decide", 0.0, subject="a person", body=b"what a person said")])
+        for seq in range(3):
+            _save(store, [Snapshot(1, seq, 0.5, bytes(25))], keep=1)
+        with store.batch():
+            store.erase("a person")
+        store.scrub()
+        for part in tmp_path.iterdir():
+            assert b"person" not in part.read_bytes(), part
+
+
 def test_erasure_reaches_the_write_ahead_log(tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     store = SQLite(file)
