@@ -135,6 +135,14 @@ class Store(ABC):
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
         """Within a batch: add snapshots, and leave the last `keep` of each bandit."""
 
+    def save_steps(self, snapshots: Sequence[Snapshot], keep: int) -> Iterator[None]:
+        """The same in steps, each within a batch of its own, on a journal that is not shared: others wait for a step.
+
+        Nothing counts before the last one, after which this ends. What a save that did not get there has left is
+        removed by later ones. One at a time.
+        """
+        raise NotImplementedError
+
     def save_beside(self, snapshots: Sequence[Snapshot], keep: int, after: int | None = None) -> bool:
         """The same beside the batches of a shared journal, on any thread: all of it or nothing, and nobody waits.
 

@@ -56,6 +56,8 @@ class SQL(Store):
     _conflicts: ClassVar[tuple[type[Exception], ...]] = ()  # those of them that say that another process was first
     _in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
     _for_update: ClassVar[str] = ""  # what keeps others from the rows that a query has found
+    _state_bytes: ClassVar[str] = "length(state)"  # the size of a snapshot
+    _own_schema: ClassVar[int] = SCHEMA_VERSION  # a later version, up to which journals of this kind may come by use
     name: str  # of the journal, in messages
     read_only: bool
     _failed = _wrote = False
@@ -221,7 +223,8 @@ class SQL(Store):
         return []
 
     def snapshots(self, bandit: int | None = None) -> list[Snapshot]:
-        newest = "SELECT bandit, max(seq) FROM snapshots GROUP BY bandit ORDER BY bandit"
+        # Negative ones are of pieces, see _sqlite.py.
+        newest = "SELECT bandit, max(seq) FROM snapshots WHERE bandit >= 0 GROUP BY bandit ORDER BY bandit"
         own = "SELECT bandit, seq FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
         keys = self._rows(newest) if bandit is None else self._rows(own, bandit)
         # One by one, since together they may be very large. Another process may have dropped one meanwhile.
@@ -233,7 +236,7 @@ class SQL(Store):
         return Snapshot(bandit, seq, *rows[0]) if rows else None
 
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
-        query = "SELECT seq, at, length(state) FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
+        query = f"SELECT seq, at, {self._state_bytes} FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
         return [(int(seq), float(at), int(size)) for seq, at, size in self._rows(query, bandit)]
 
     def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> list[int]:
@@ -322,12 +325,17 @@ class SQL(Store):
                 self._migrate()
         if "meta" not in self._tables() or not (version := self._version()):
             raise StoreError(f"{self.name} must hold a journal; got another database")
-        if version != SCHEMA_VERSION:
-            raise StoreError(f"{self.name} must have schema {SCHEMA_VERSION}; got {version}")
+        if version not in self._schemas:
+            raise StoreError(f"{self.name} must have schema {' or '.join(map(str, self._schemas))}; got {version}")
 
     def _is_current(self) -> bool:
         """Whether there is nothing to make or to bring up to date: then opening takes no lock."""
-        return "meta" in self._tables() and self._version() == SCHEMA_VERSION
+        return "meta" in self._tables() and self._version() in self._schemas
+
+    @property
+    def _schemas(self) -> range:
+        """The versions that can be used as they are."""
+        return range(SCHEMA_VERSION, max(SCHEMA_VERSION, self._own_schema) + 1)
 
     def _patience(self) -> AbstractContextManager[None]:
         """Let statements take long: those that make and migrate tables."""

@@ -1,4 +1,13 @@
-"""A journal in one SQLite file, owned by one process."""
+"""A journal in one SQLite file, owned by one process.
+
+A large snapshot is in pieces, so that nobody waits for the whole of it to be written. The pieces of those of bandit b
+are rows of the same table, of a bandit ~b, which is negative, with numbers of their own as `seq`. In the place of its
+state the snapshot has a text, where others have bytes:
+
+    the size of its state, the number of its first piece, that of its last one
+
+A piece that no snapshot names is never read: one of a snapshot that was dropped, or that never came to its end.
+"""
 
 import fcntl
 import json
@@ -6,7 +15,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -23,6 +32,9 @@ log = logging.getLogger("syndicated")
 ROW_PLACES = f"({', '.join('?' * len(Event._fields))})"
 MAX_STATEMENT_ROWS = 512  # few, so that a statement is short: the event loop's thread gets its turn after each
 MAX_FAULTS = 10  # of the file that are told
+PIECE_BYTES = 2**20  # of snapshots that are written, or dropped, at once: others wait meanwhile
+PAGE_BYTES = 4096
+PIECES_SCHEMA = 2  # the version of the tables once there are pieces, which a program of before would misread
 LOCK_SECONDS = 2.0  # that another program may hold the file's lock before the journal counts as away
 
 
@@ -32,6 +44,8 @@ class SQLite(SQL):
     shared: ClassVar[bool] = False
     _error: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error, UnicodeDecodeError)  # of a damaged schema's texts
     _in_list: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
+    _state_bytes: ClassVar[str] = "CASE typeof(state) WHEN 'text' THEN CAST(state AS INTEGER) ELSE length(state) END"
+    _own_schema: ClassVar[int] = PIECES_SCHEMA
 
     def __init__(self, file: Path, *, read_only: bool = False) -> None:
         if file.is_dir():
@@ -93,12 +107,92 @@ class SQLite(SQL):
         where = "bandit = ? AND seq > ? AND kind = 'decide' ORDER BY seq LIMIT ?"
         return by_bandit(event for bandit, seq in after.items() for event in self._events(where, bandit, seq, limit))
 
+    def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
+        for _ in self.save_steps(snapshots, keep):
+            pass
+
+    def save_steps(self, snapshots: Sequence[Snapshot], keep: int) -> Iterator[None]:
+        done = 0
+        for size in self._save_rows(snapshots, keep):
+            done += size
+            if done >= PIECE_BYTES:
+                yield
+                done = 0
+
+    def _save_rows(self, snapshots: Sequence[Snapshot], keep: int) -> Iterator[int]:
+        """Save row by row; the bytes of each. What is not large, all together, is in the last transaction itself."""
+        for bandit in dict.fromkeys(snapshot.bandit for snapshot in snapshots):
+            yield from self._drop_pieces(bandit)
+        rows, room = list[Snapshot](), PIECE_BYTES
+        for snapshot in snapshots:
+            if len(snapshot.state) <= room:
+                room -= len(snapshot.state)
+                rows.append(snapshot)
+            else:
+                rows.append(snapshot._replace(state=(yield from self._write_pieces(snapshot))))
+        with self._not_overwriting():  # a large one of before there were pieces is dropped whole
+            super().save(rows, keep)
+
+    def _write_pieces(self, snapshot: Snapshot) -> Generator[int, None, Any]:
+        """Write the pieces of a snapshot; what it has in the place of its state."""
+        if self._version() < PIECES_SCHEMA:
+            self._run("UPDATE meta SET value = ? WHERE name = 'schema'", b"%d" % PIECES_SCHEMA)
+        ((last,),) = self._rows("SELECT coalesce(max(seq), 0) FROM snapshots WHERE bandit = ?", ~snapshot.bandit)
+        first, state = last + 1, memoryview(snapshot.state)
+        for start in range(0, len(state), PIECE_BYTES):
+            last, piece = last + 1, state[start : start + PIECE_BYTES]
+            self._run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", ~snapshot.bandit, last, snapshot.at, piece)
+            yield len(piece)
+        return f"{len(state)} {first} {last}"
+
+    def _drop_pieces(self, bandit: int) -> Iterator[int]:
+        """Drop the pieces that no snapshot of a bandit names; the bytes that this reads and frees."""
+        numbers = [number for (number,) in self._rows("SELECT seq FROM snapshots WHERE bandit = ?", ~bandit)]
+        if not numbers:
+            return
+        texts = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND typeof(state) = 'text'", bandit)
+        yield PAGE_BYTES * len(texts)
+        named = [_piece_numbers(text) for (text,) in texts]
+        for number in numbers:
+            if not any(number in one for one in named):
+                where, piece = "FROM snapshots WHERE bandit = ? AND seq = ?", (~bandit, number)
+                ((size,),) = self._rows(f"SELECT coalesce(length(state), 0) {where}", *piece)
+                with self._not_overwriting():
+                    self._run(f"DELETE {where}", *piece)
+                yield size
+
+    @contextmanager
+    def _not_overwriting(self) -> Iterator[None]:
+        """Let snapshots be dropped without overwriting their pages, which takes long.
+
+        They have nothing that is ever erased, see docs/service-internals.md.
+        """
+        self._rows("PRAGMA secure_delete = OFF")
+        try:
+            yield
+        finally:
+            self._rows("PRAGMA secure_delete = ON")
+
     def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
         try:
-            return super().snapshot(bandit, seq)
+            with self.view():  # so that its pieces are of the same moment
+                found = super().snapshot(bandit, seq)
+                return None if found is None else found._replace(state=self._joined(bandit, found.state))
         except StoreError as error:  # a page of the file: an older snapshot and the log take its place
             log.error("the snapshot of bandit %d at %d: %s", bandit, seq, error)
             return Snapshot(bandit, seq, 0.0, b"")
+
+    def _joined(self, bandit: int, state: Any) -> bytes:
+        """The state of a snapshot, of what it has in its place if that is in pieces."""
+        if isinstance(state, bytes):
+            return state
+        pieces = list[bytes]()
+        for number in _piece_numbers(state):
+            rows = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND seq = ?", ~bandit, number)
+            if not rows or not isinstance(rows[0][0], bytes):
+                raise DamageError(f"{self.name} is damaged: piece {number} is missing or none")
+            pieces.append(rows[0][0])
+        return b"".join(pieces)
 
     def file_faults(self) -> list[str]:
         wal = read_wal(self._file)
@@ -168,6 +262,15 @@ class SQLite(SQL):
     def _script(self, script: str) -> None:
         for statement in script.split(";"):
             self._run(statement)
+
+
+def _piece_numbers(text: Any) -> range:
+    """The numbers of the pieces that a snapshot names; none if that is damaged, as the snapshot then is."""
+    try:
+        _, first, last = map(int, text.split())
+    except (AttributeError, ValueError):
+        return range(0)
+    return range(first, last + 1)
 
 
 def _inode(file: str) -> tuple[int, int] | None:

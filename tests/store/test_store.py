@@ -43,7 +43,7 @@ from syndicated.store._postgres import Postgres
 from syndicated.store._sql import SQL
 
 KINDS = ["sqlite", "postgres"]
-STORED = Path(__file__).parent / "data" / "journal-1.db"
+STORED = Path(__file__).parent / "data"
 SECRET = "hunter2"
 HANG_SECONDS = 600  # only so that a test that hangs ends
 
@@ -159,13 +159,17 @@ def test_the_order_has_no_gaps_over_many_batches(store: Store, monkeypatch: pyte
     assert [event.seq for event, _ in store.after(30)] == [31, 32, 33]
 
 
-def test_a_snapshot_is_read_whole_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_snapshot_comes_back_whole(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read in slices, or written in pieces."""
     monkeypatch.setattr(_postgres, "SLICE_BYTES", 4)
+    monkeypatch.setattr(_sqlite, "PIECE_BYTES", 4)
     with store.batch():
         store.save([Snapshot(1, seq, 0.5, bytes(range(seq))) for seq in (0, 3, 4, 9)], keep=9)
     for seq in (0, 3, 4, 9):
         assert store.snapshot(1, seq) == Snapshot(1, seq, 0.5, bytes(range(seq)))
     assert [len(snapshot.state) for snapshot in store.snapshots(1)] == [9, 4, 3, 0]
+    assert store.snapshot_sizes(1) == [(seq, 0.5, seq) for seq in (9, 4, 3, 0)]
+    assert store.snapshots() == [Snapshot(1, 9, 0.5, bytes(range(9)))]
     assert store.snapshot(1, 5) is store.snapshot(2, 9) is None
 
 
@@ -487,7 +491,8 @@ class Model(RuleBasedStateMachine):
         assert self.store.snapshot_sizes(1) == [(s.seq, s.at, len(s.state)) for s in of[1]]
 
 
-def test_a_journal_tells_what_plain_lists_tell(store: SQL) -> None:
+def test_a_journal_tells_what_plain_lists_tell(store: SQL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sqlite, "PIECE_BYTES", 1)  # so that there are pieces of snapshots
     few = settings(max_examples=25, stateful_step_count=20)
     run_state_machine_as_test(lambda: Model(store), settings=few)  # type: ignore[arg-type]
 
@@ -605,7 +610,7 @@ def test_a_newer_journal_is_refused(address: str, store: SQL, journals: Journals
         store._run("UPDATE meta SET value = ? WHERE name = 'schema'", b"99")
     store.close()
     for read_only in (False, True):
-        with pytest.raises(StoreError, match=r"^the journal.* must have schema 1; got 99$"):
+        with pytest.raises(StoreError, match=r"^the journal.* must have schema 1( or 2)?; got 99$"):
             journals.open(address, read_only=read_only)
 
 
@@ -649,10 +654,14 @@ def test_a_migration_that_fails_changes_nothing(
 # SQLite
 
 
-def test_expectation_23_a_stored_journal_of_schema_1_opens(tmp_path: Path, journals: Journals) -> None:
-    """The file was made once: `store = open_store(str(STORED)); _write_stored(store); store.close()`."""
+@pytest.mark.parametrize("schema", [1, 2])
+def test_expectation_23_a_stored_journal_of_each_schema_opens(schema: int, tmp_path: Path, journals: Journals) -> None:
+    """Each was made once: `store = open_store(str(STORED / "journal-1.db")); _write_stored(store); store.close()`.
+
+    That of schema 2 with `PIECE_BYTES` = 100, so that its snapshot is in three pieces.
+    """
     file = tmp_path / "stored.db"
-    shutil.copy(STORED, file)
+    shutil.copy(STORED / f"journal-{schema}.db", file)
     reader = journals.open(str(file), read_only=True)
     assert reader.secret == b"s" * 32
     reader.close()
@@ -664,6 +673,9 @@ def test_expectation_23_a_stored_journal_of_schema_1_opens(tmp_path: Path, journ
     assert store.keyed([(1, "käse")])[1, "käse"].ref == 2
     tables = "SELECT type, name, sql FROM sqlite_master ORDER BY name"
     assert store._rows(tables) == twin._rows(tables)  # other tables are another schema, and need a migration
+    assert (store._version(), store._rows("SELECT count(*) FROM snapshots WHERE bandit < 0")) == (
+        (1, [(0,)]) if schema == 1 else (2, [(3,)])
+    )
 
 
 def _write_stored(store: Store) -> None:
@@ -1136,6 +1148,128 @@ def test_expectation_28_a_connection_lost_in_a_commit_leaves_it_unknown(journals
         lose_it([])
     assert type(lost.value) is StoreError
     assert store.last() == 0
+
+
+def _pieces(store: SQL) -> list[tuple[int, int, int]]:
+    """The bandit, the number and the size of each piece of a snapshot."""
+    return store._rows("SELECT ~bandit, seq, length(state) FROM snapshots WHERE bandit < 0")
+
+
+def _save(store: SQL, snapshots: list[Snapshot], keep: int, steps: int = sys.maxsize) -> int:
+    """Save in steps, at most so many of them; how many there were. With none is more changed than two pieces."""
+    saving, count, before = store.save_steps(snapshots, keep), 0, _pieces(store)
+    while count < steps:
+        with store.batch():
+            done = next(saving, "end") == "end"
+        count, after = count + 1, _pieces(store)
+        assert sum(size for _, _, size in set(after) ^ set(before)) < 2 * _sqlite.PIECE_BYTES
+        before = after
+        if done:
+            break
+    return count
+
+
+@pytest.fixture
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sqlite, "PIECE_BYTES", 10)
+    monkeypatch.setattr(_sqlite, "PAGE_BYTES", 0)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_a_large_snapshot_is_saved_and_dropped_in_steps(journals: Journals) -> None:
+    """So that others have their turn in between; and so are many small ones."""
+    store = journals.open(journals.address("sqlite"))
+
+    def made(seq: int) -> list[Snapshot]:
+        sizes = [3, 35, *[4] * 6]
+        return [Snapshot(bandit, seq, 0.5, bytes([seq]) * size) for bandit, size in enumerate(sizes)]
+
+    counts = [_save(store, made(seq), keep=2) for seq in range(1, 6)]
+    # 35 bytes, and 5 times 4 that do not fit into the last transaction, at least 10 a step. Since the fourth time there
+    # is as much to be dropped.
+    assert counts == [6, 6, 6, 11, 11]
+    assert store.snapshots() == made(5)
+    assert [store.snapshots(bandit) for bandit in range(8)] == [[s, o] for s, o in zip(made(5), made(4), strict=True)]
+    assert sum(size for _, _, size in _pieces(store)) == 3 * 55  # those of the one that was dropped last, too
+    assert _save(store, [Snapshot(1, 6, 0.5, b"small")], keep=1) == 4
+    assert len(_pieces(store)) == 2 * 4 + 3 * 5
+    assert store.snapshots(1) == [Snapshot(1, 6, 0.5, b"small")]
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_what_is_to_be_dropped_is_looked_for_in_steps(journals: Journals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,000 bandits 20,000 snapshots are asked for their pieces."""
+    store = journals.open(journals.address("sqlite"))
+    saved = [Snapshot(bandit, 1, 0.5, bytes(20)) for bandit in range(5)]
+    assert _save(store, saved, keep=1) == 11
+    monkeypatch.setattr(_sqlite, "PAGE_BYTES", 5)
+    assert _save(store, [snapshot._replace(seq=2, state=b"") for snapshot in saved], keep=1) == 3
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_a_snapshot_that_is_dropped_while_it_is_read_is_read_whole(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, joined = journals.address("sqlite"), SQLite._joined
+    store, saved = journals.open(address), Snapshot(1, 7, 0.5, b"o" * 25)
+    _save(store, [saved], keep=1)
+
+    def drop(reader: SQLite, *arguments: Any) -> bytes:
+        for seq in (8, 9):
+            _save(store, [Snapshot(1, seq, 0.5, b"")], keep=1)
+        assert _pieces(store) == []
+        return joined(reader, *arguments)
+
+    monkeypatch.setattr(SQLite, "_joined", drop)
+    assert journals.open(address, read_only=True).snapshot(1, 7) == saved
+
+
+@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.parametrize("seq", [7, 8])
+@pytest.mark.parametrize("steps", range(6))
+def test_a_snapshot_counts_with_its_last_step_and_what_is_left_of_another_is_dropped_unread(
+    seq: int, steps: int, journals: Journals
+) -> None:
+    """After a kill in the middle of it the older one is in force, also if this was to replace it."""
+    address = journals.address("sqlite")
+    store, old, new = journals.open(address), Snapshot(1, 7, 0.5, b"o" * 25), Snapshot(1, seq, 1.5, b"n" * 45)
+    _save(store, [old], keep=1)
+    _save(store, [new], keep=1, steps=steps)
+    store.close()
+    store = journals.open(address)
+    assert store.snapshots() == ([new] if steps == 5 else [old])
+    assert store.snapshot_sizes(1) == [((seq, 1.5, 45) if steps == 5 else (7, 0.5, 25))]
+    twin = journals.open(journals.address("sqlite"))
+    copy(store, twin)
+    assert (twin.snapshots(), len(_pieces(twin))) == (store.snapshots(), 5 if steps == 5 else 3)
+    for state, pieces in ((b"p" * 60, 6 + (5 if steps == 5 else 3)), (b"", 6), (b"", 0)):  # with those in force before
+        newest = Snapshot(1, 9, 2.5, state)
+        _save(store, [newest], keep=1)
+        assert (store.snapshots(1), len(_pieces(store))) == ([newest], pieces)
+
+
+def test_a_file_is_of_the_next_schema_once_it_has_pieces(journals: Journals) -> None:
+    """A program of before would take them for snapshots of bandits; it goes on with files without any."""
+    store = journals.open(journals.address("sqlite"))
+    with store.batch():
+        store.save([Snapshot(1, 1, 0.5, bytes(_sqlite.PIECE_BYTES))], keep=1)
+    assert (store._version(), _pieces(store)) == (1, [])
+    _save(store, [Snapshot(1, 2, 0.5, bytes(_sqlite.PIECE_BYTES + 1))], keep=1, steps=1)
+    assert (store._version(), _pieces(store)) == (2, [(1, 1, _sqlite.PIECE_BYTES)])
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_what_is_erased_is_overwritten_after_snapshots_were_dropped(tmp_path: Path) -> None:
+    """Those are not, since nothing in them is ever erased, and it would take long."""
+    with closing(SQLite(tmp_path / "journal.db")) as store:
+        store.write([Event(1, 1, "decide", 0.0, subject="a person", body=b"what a person said")])
+        for seq in range(3):
+            _save(store, [Snapshot(1, seq, 0.5, bytes(25))], keep=1)
+        with store.batch():
+            store.erase("a person")
+        store.scrub()
+        for part in tmp_path.iterdir():
+            assert b"person" not in part.read_bytes(), part
 
 
 def test_erasure_reaches_the_write_ahead_log(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Taking snapshots: what a start loads in place of a replay, and the models that a bandit can be rolled back to.
 
-A snapshot is drafted between two batches, copied in pieces, each an exclusive request, and encoded beside the batches;
-so nobody waits for a large one.
+A snapshot is drafted between two batches, copied in pieces, each an exclusive request, encoded beside the batches, and
+written in pieces again or, to a shared journal, beside the batches; so nobody waits for a large one.
 
 What uses the state or the store is given a `Batch`, and runs within an exclusive request on the journal's thread. All
 else is on the event loop's thread, which also asks between two batches whether snapshots are due. Drafts are encoded on
@@ -12,7 +12,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from syndicated.service.core.follower import Follower
 from syndicated.service.core.own_thread import T, on_own_thread
 from syndicated.service.core.problems import Problem
 from syndicated.service.core.state import SERVICE_ID, Draft
-from syndicated.store import Snapshot, Store, StoreError
+from syndicated.store import Store, StoreError
 
 KEPT_SNAPSHOTS = 20  # of each bandit
 EVENTS_PER_SNAPSHOT = 20_000
@@ -104,7 +104,7 @@ class Snapshots:
 
     async def _save(self, *, if_due: bool) -> int:
         """Copy, encode and save what has changed. Others wait for pieces of copies, and with a journal of our own for
-        the write at the end. A shared one takes in what is large slowly, so it is given it beside the batches.
+        pieces of what is written. A shared one takes in what is large slowly, so it is given it beside the batches.
 
         The snapshots are of the moment when this begins: what is folded meanwhile changes nothing that is still to be
         copied, see `RowsCopy`.
@@ -118,7 +118,9 @@ class Snapshots:
             pass
         snapshots = await asyncio.to_thread(draft.encode)
         if not self._store.shared:
-            await self._go_on(lambda batch: self._write(batch, snapshots, folded))
+            steps, saved = self._store.save_steps(snapshots, KEPT_SNAPSHOTS), partial(self._saved, draft.seq, folded)
+            while not await self._go_on(lambda batch: self._write(batch, steps, saved)):
+                pass
         else:
             after = self._seq if if_due else None  # of several that began at once the first takes them for all
             if not await on_own_thread("saver", self._store.save_beside, snapshots, KEPT_SNAPSHOTS, after):
@@ -133,7 +135,8 @@ class Snapshots:
         if draft is not None:
             while not draft.advance():
                 pass
-            self._write(batch, draft.encode(), self._follower.fold_seconds)
+            self._store.save(draft.encode(), KEPT_SNAPSHOTS)
+            batch.on_commit.append(partial(self._saved, draft.seq, self._follower.fold_seconds))
 
     def _draft(self, batch: Batch) -> Draft | None:
         """What is to be saved now, if anything is. What changes from now on is for the next time."""
@@ -141,9 +144,12 @@ class Snapshots:
         batch.state.changed = set()
         return batch.state.draft(sorted(self._drafted)) if self._drafted else None
 
-    def _write(self, batch: Batch, snapshots: Sequence[Snapshot], folded: float) -> None:
-        self._store.save(snapshots, KEPT_SNAPSHOTS)
-        batch.on_commit.append(partial(self._saved, snapshots[0].seq, folded))
+    def _write(self, batch: Batch, steps: Iterator[None], saved: Callable[[], None]) -> bool:
+        """Write a piece more; whether all is written."""
+        for _ in steps:
+            return False
+        batch.on_commit.append(saved)
+        return True
 
     def _saved(self, seq: int, folded: float) -> None:
         """Everything up to this event is in snapshots, which took the follower so many seconds to fold."""

@@ -20,7 +20,7 @@ from syndicated.service.core.problems import Problem
 from syndicated.service.core.records import encode
 from syndicated.service.core.service import Service
 from syndicated.service.core.state import State
-from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, _sql, open_store
+from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, _sql, _sqlite, open_store
 from syndicated.store._seal import COMPRESSED, seal, unseal
 from syndicated.store._sql import SQL
 from syndicated.store.backup import backup
@@ -90,6 +90,48 @@ def test_expectation_30_a_damaged_snapshot_falls_back_to_an_older_one_and_the_lo
     _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = 5"))
     with pytest.raises(DamageError, match=r"of bandit \d+ at \d+ is damaged, and the log from \d+ to \d+ lacks 1"):
         _loaded(file)
+
+
+PIECE_DAMAGE = {
+    "a changed piece": "UPDATE snapshots SET state = zeroblob(length(state)) WHERE {piece}",
+    "a piece cut short": "UPDATE snapshots SET state = substr(state, 2) WHERE {piece}",
+    "a piece of another type": "UPDATE snapshots SET state = 'x' WHERE {piece}",
+    "a missing piece": "DELETE FROM snapshots WHERE {piece}",
+    "other numbers of pieces": "UPDATE snapshots SET state = '5000 1 99999999999999' WHERE {own}",
+    "no numbers of pieces": "UPDATE snapshots SET state = 'x' WHERE {own}",
+    "a number": "UPDATE snapshots SET state = 7 WHERE {own}",
+}
+
+
+@pytest.mark.parametrize("damage", PIECE_DAMAGE)
+def test_expectation_30_a_snapshot_of_which_a_piece_is_damaged_falls_back_to_an_older_one_and_is_made_anew(
+    file: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_sqlite, "PIECE_BYTES", 500)
+
+    async def go_on(times: int) -> None:
+        for _ in range(times):
+            core = Harness(file, Clock())
+            await core.reward((await core.decide("a")).decision_id, 1.0, "a")
+            await core.service.stop()
+
+    run(go_on(2))
+    before = _loaded(file)
+    with closing(SQLite(file, read_only=True)) as store:
+        bandit, at = State.load(store).names["a"].id, store.last()
+        ((last,),) = store._rows("SELECT max(seq) FROM snapshots WHERE bandit = ?", ~bandit)
+    where = {"piece": f"bandit = {~bandit} AND seq = {last}", "own": f"bandit = {bandit} AND seq = {at}"}
+    _change(file, lambda db: db.execute(PIECE_DAMAGE[damage].format(**where)))
+    assert _faults(file) == [f"the snapshot of bandit {bandit} at {at} is damaged"]
+    assert _loaded(file) == before
+    repaired = repair(str(file), file.with_name("saved.db"))
+    assert repaired.can_start
+    assert _loaded(file.with_name("saved.db")) == before
+    assert _faults(file.with_name("saved.db")) == []
+    run(go_on(1))
+    with closing(SQLite(file, read_only=True)) as store:
+        assert contents(State.load(store)) == contents(State.load(store, whole=True))
+    assert _faults(file) == [f"the snapshot of bandit {bandit} at {at} is damaged"]  # it is none of the last any more
 
 
 def test_expectation_30_an_erasure_first_saves_what_a_damaged_snapshot_does_not_have(file: Path) -> None:

@@ -185,17 +185,17 @@ def test_a_snapshot_that_was_not_committed_is_taken_again(play_core: PlayCore) -
         await harness.restart()
         for _ in range(30):
             await harness.reward((await harness.decide()).decision_id, 1.0)
-        save = harness.service.group_commit.store.save
+        save = harness.service.group_commit.store.save_steps
 
-        def fail(*args: Any) -> None:
-            save(*args)
+        def fail(*args: Any) -> Iterator[None]:
+            yield from save(*args)
             raise StoreError("the journal cannot be used: full")
 
-        harness.service.group_commit.store.save = fail  # type: ignore[method-assign,assignment]
+        harness.service.group_commit.store.save_steps = fail  # type: ignore[method-assign,assignment]
         with refused(503, "unavailable"):
             await harness.service.admin.save_model("b")
         assert not harness.ready()
-        harness.service.group_commit.store.save = save  # type: ignore[method-assign]
+        harness.service.group_commit.store.save_steps = save  # type: ignore[method-assign]
         await harness.create("other")
         await harness.restart()
         assert harness.learned == 30

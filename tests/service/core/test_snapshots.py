@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from syndicated import Agent, ArmUCB
 from syndicated._agent_state import AgentCopy
 from syndicated.service.core import admin, model_load
 from syndicated.service.core.bandit import Bandit
+from syndicated.service.core.journal_check import verify
 from syndicated.service.core.messages import Arm
 from syndicated.service.core.model_load import ModelLoad
+from syndicated.service.core.snapshots import Snapshots
 from syndicated.service.core.state import Draft, State
-from syndicated.store import SQLite, StoreError
+from syndicated.store import SQLite, StoreError, _sqlite
 from syndicated.types import Decision
 
 ARMS = [Arm(f"a{k}") for k in range(6)]
@@ -217,11 +220,11 @@ def test_a_snapshot_that_was_not_saved_leaves_nothing_out_of_the_next(
         await harness.create(**SPEC)
         await learn(harness, 3)
         commit = harness.service.group_commit
-        save = commit.store.save
-        commit.store.save = _fail  # type: ignore[method-assign,assignment]
+        save = commit.store.save_steps
+        commit.store.save_steps = _fail  # type: ignore[method-assign,assignment]
         with refused(503, "unavailable"):
             await harness.service.admin.save_model("b")
-        commit.store.save = save  # type: ignore[method-assign]
+        commit.store.save_steps = save  # type: ignore[method-assign]
         await learn(harness, 1)
         await harness.service.admin.save_model("b")
         saved = await harness.service.read(lambda batch: {snapshot.bandit for snapshot in batch.store.snapshots()})
@@ -234,8 +237,74 @@ def test_a_snapshot_that_was_not_saved_leaves_nothing_out_of_the_next(
     play_core(test)
 
 
-def _fail(*args: Any) -> None:
+def _fail(*args: Any) -> Iterator[None]:
+    yield
     raise StoreError("the journal cannot be used: full")
+
+
+def test_expectation_27_others_are_answered_while_a_snapshot_is_written_and_a_kill_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the files are before each step that writes it is what a kill in the middle of it leaves."""
+    monkeypatch.setattr(_sqlite, "PIECE_BYTES", 700)
+    write, seqs = Snapshots._write, list[int]()
+
+    async def test() -> int:
+        harness = Harness(tmp_path / "journal.db", Clock())
+
+        def note(*arguments: Any) -> bool:
+            for ending in ("", "-wal"):
+                copyfile(f"{harness.file}{ending}", tmp_path / f"{len(seqs)}.db{ending}")
+            seqs.append(harness.service.state.seq)
+            return write(*arguments)
+
+        await harness.create(**SPEC)
+        await learn(harness, 30)
+        first = (await harness.service.admin.save_model("b")).version
+        await learn(harness, 30)
+        monkeypatch.setattr(Snapshots, "_write", note)
+        saving = asyncio.ensure_future(harness.service.admin.save_model("b"))
+        while not saving.done():
+            await learn(harness, 1)
+        saved = await saving
+        assert len(set(seqs)) > 5
+        with closing(SQLite(harness.file, read_only=True)) as store:
+            whole = State.load(store, whole=True, upto=saved.version)
+            assert [snapshot.state for snapshot in store.snapshots()] == contents(whole)
+        monkeypatch.setattr(Snapshots, "_write", write)
+        await harness.service.stop()
+        return first
+
+    async def go_on(file: Path) -> None:
+        harness = Harness(file, Clock())
+        await learn(harness, 1)
+        for _ in range(2):
+            await harness.service.admin.save_model("b")
+            await learn(harness, 1)
+        await harness.service.stop()
+
+    first = asyncio.run(test())
+    for k, seq in enumerate(seqs):
+        file = tmp_path / f"{k}.db"
+        with closing(SQLite(file)) as store:
+            assert {snapshot.seq for snapshot in store.snapshots()} == {first}
+            assert contents(State.load(store)) == contents(State.load(store, whole=True))
+            assert State.load(store).seq == seq
+            assert verify(store) == []
+    left = [_piece_bytes(tmp_path / f"{k}.db") for k in range(len(seqs))]
+    assert left == sorted(left)
+    assert left[-1] > left[0]
+    run(go_on(tmp_path / "3.db"))
+    with closing(SQLite(tmp_path / "3.db")) as store:
+        named = sum(size for _, _, size in store.snapshot_sizes(1))
+        assert _piece_bytes(tmp_path / "3.db") == named
+        assert verify(store) == []
+
+
+def _piece_bytes(file: Path) -> int:
+    """The size of all pieces of snapshots of a file."""
+    with closing(SQLite(file, read_only=True)) as store:
+        return int(store._rows("SELECT coalesce(sum(length(state)), 0) FROM snapshots WHERE bandit < 0")[0][0])
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
