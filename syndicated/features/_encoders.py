@@ -137,7 +137,7 @@ class Hashed(Encoder):
         table = np.empty((len(arms), self.dim))
         scatter(*tokens, table)
         if first_invalid(table) >= 0:
-            _check_sums(table)
+            check_sums(table)
         return table
 
     def _fill_sparse(self, tokens: tuple[Words, Array, Words, Array, Ints, bool], longest: int) -> Array:
@@ -147,7 +147,7 @@ class Hashed(Encoder):
             raise InputError(f"{must}; got {count} times {longest}")
         rows = np.empty((count, 2, longest))
         used = scatter_sparse(*tokens, self.dim, rows)
-        _check_sums(rows[:, 1])
+        check_sums(rows[:, 1])
         return np.ascontiguousarray(rows[:, :, :used])
 
 
@@ -157,7 +157,7 @@ def _check_switch(path: str, value: object) -> bool:
     return value
 
 
-def _check_sums(values: Array) -> None:
+def check_sums(values: Array) -> None:
     """Refuse sums of tokens that are too large, naming the arm."""
     sizes = np.abs(values).max(axis=1, initial=0.0)
     if not sizes.max() <= MAX_MAGNITUDE:

@@ -422,6 +422,25 @@ def test_what_is_wrong_is_said_in_one_line(call: Callable[[], object], message: 
         call()
 
 
+TOO_MUCH = {f"f{n}": 9e49 for n in range(9)}  # each is valid, and the sum in a column is not
+
+
+@pytest.mark.parametrize("context", [None, {}, CONTEXT, [2.5, -1.0]])
+def test_arms_without_features_have_the_rows_of_their_ids(context: Any) -> None:
+    encoder, ids = Encoder.from_spec({"kind": "open", "dim": 2}), ["tea", "milk", "water"]
+    assert encoder.rows(context, ids).tobytes() == encoder.table(context, [Arm(id_) for id_ in ids]).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"), [(["tea", "milk"], r"^arms\[0\] must have columns of"), ([], "at least one")]
+)
+def test_rows_of_ids_are_refused_as_tables_are(ids: list[str], message: str) -> None:
+    encoder = Encoder.from_spec({"kind": "open", "dim": 2})
+    for call in (partial(encoder.rows, ids=ids), partial(encoder.table, arms=[Arm(id_) for id_ in ids])):
+        with pytest.raises(InputError, match=message):
+            call(TOO_MUCH)
+
+
 def test_features_need_nothing_but_the_library() -> None:
     code = "import sys; sys.modules.update(msgspec=None, starlette=None); import syndicated.features"
     subprocess.run([sys.executable, "-c", code], check=True)
