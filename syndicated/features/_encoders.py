@@ -36,6 +36,7 @@ class Vector(Encoder):
     """Every arm brings `x`, a list of `dim` numbers; with a context of n numbers its row is [context, x]."""
 
     kind = "vector"
+    complete = True
 
     def __init__(self, *, dim: object = None, context: object = 0) -> None:
         self._size = check_count("features.dim", dim)
@@ -92,6 +93,7 @@ class Hashed(Encoder):
     """
 
     kind = "hashed"
+    complete = True
 
     def __init__(
         self, *, dim: object = None, seed: object = 0, interactions: object = True, ids: object = None
@@ -175,6 +177,7 @@ class Ids(Encoder):
 
     kind = "ids"
     takes_ids = True
+    complete = True
 
     def __init__(self, *, arms: object = None, dim: object = None, seed: object = None, context: object = 0) -> None:
         if (arms is None) == (dim is None):
