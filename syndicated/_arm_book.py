@@ -32,7 +32,7 @@ class ArmBook:
 
     def find(self, ids: tuple[ArmId, ...]) -> Ints:
         """The number of each arm."""
-        if ids is not self._asked:
+        if ids is not self._asked and ids != self._asked:
             numbers = self.numbers
             self._found = np.array([numbers.get(id_, NO_MODEL) for id_ in ids], dtype=np.int64)
             self._asked = ids

@@ -308,6 +308,8 @@ class Player:
 
     def _choice(self, round_: int, last: Choice) -> Choice:
         """The choice of a round after the warm-up: a new one at the start of a period."""
+        if self._nothing_drawn:
+            return self._only_choice
         period, goes_on = divmod(round_ - self.warmup, self._period) if self._has_periods else (round_, 0)
         # Of several processes none may have played the first round of a period: then there is no choice to go on with.
         return last if goes_on and last.params else self.tuner.choose(Stream(self.seed ^ self.salt, TUNER, period))

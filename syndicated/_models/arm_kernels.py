@@ -65,6 +65,17 @@ def scale_row(z: Array, x: Array, center: Array, weight: Array) -> None:
         z[j + 1] = min(max(value, -MAX_SCALED), MAX_SCALED)
 
 
+@compiled("void(f8[::1], f8[:,::1])")
+def weigh_by_size(weight: Array, X: Array) -> None:
+    """One over the largest size that each column has in these rows; 0 where it is 0 in all, or in none of them."""
+    for j in range(len(weight)):
+        size = 0.0
+        if j < X.shape[1]:
+            for a in range(len(X)):
+                size = max(size, abs(X[a, j]))
+        weight[j] = 1.0 / size if size > 0.0 else 0.0
+
+
 @compiled("f8(f8[:,::1], f8[::1], f8[::1])")
 def times(P: Array, z: Array, u: Array) -> float:
     """u = P z for a symmetric P, by rows so that zeros are free; gives z'u."""
@@ -258,6 +269,56 @@ def ucb_scores_of_arms(
     return unknown
 
 
+@compiled(
+    f"void(f8[:,::1], f8[:,::1], i8[::1], f8[::1], b1[::1], f8, f8, b1, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})"
+)
+def drawn_scores_of_arms(
+    out: Array,
+    X: Array,
+    numbers: Ints,
+    boldness: Array,
+    left_out: Flags,
+    look_again: float,
+    wide: float,
+    breaks_ties: bool,
+    is_logistic: bool,
+    seed: Word,
+    purpose: Word,
+    round_: Word,
+    block: Word,
+    center: Array,
+    weight: Array,
+    own: Array,
+    covariances: Array,
+    plays: Ints,
+    sums: Array,
+    prior: Array,
+    common: Array,
+    common_covariance: Array,
+    common_prior: Array,
+) -> None:
+    """`ucb_scores_of_arms`, with uniforms for ties if several arms were never played and ties are to be broken.
+
+    If arms are known, the bonus of each becomes wider or narrower by `wide` times a normal draw of its own.
+    """
+    K, means = len(numbers), np.empty(len(numbers))
+    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    given = (left_out, look_again, is_logistic, *model)
+    unknown = ucb_scores_of_arms(out, means, X, numbers, boldness, np.empty(0), *given)
+    if unknown > 1 and breaks_ties:
+        ties = np.empty(K)
+        fill_uniforms(ties, seed, purpose, round_, block)
+        block += np.uint64((K + 3) // 4)
+        ucb_scores_of_arms(out, means, X, numbers, boldness, ties, *given)
+    if wide > 0.0 and unknown < K:
+        draws, in_order = np.empty(K), np.argsort(numbers, kind="mergesort")
+        fill_normals(draws, seed, purpose, round_, block)
+        for n in range(len(boldness)):
+            for place in range(K):
+                a = in_order[place]
+                out[n, a] = means[a] + (out[n, a] - means[a]) * (1.0 + wide * draws[place])
+
+
 @compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})")
 def best_of_arms(
     out: Ints,
@@ -282,29 +343,14 @@ def best_of_arms(
     common_covariance: Array,
     common_prior: Array,
 ) -> None:
-    """The arm with the largest score for every point, with uniforms for ties if several arms were never played.
-
-    If arms are known, the bonus of each becomes wider or narrower by `wide` times a normal draw of its own.
-    """
+    """The arm with the largest of `drawn_scores_of_arms` for every point, ties being broken."""
     K = len(numbers)
     arms, belief = (center, weight, own, covariances, plays, sums, prior), (common, common_covariance, common_prior)
-    scores, means, beaten = np.empty((len(boldness), K)), np.empty(K), np.zeros(K, dtype=np.bool_)
+    scores, beaten = np.empty((len(boldness), K)), np.zeros(K, dtype=np.bool_)
     if len(common) == 0 and wide == 0.0:
         find_beaten(beaten, X, numbers, boldness.max(), look_again, is_logistic, *arms)
-    given = (beaten, look_again, is_logistic, *arms, *belief)
-    unknown = ucb_scores_of_arms(scores, means, X, numbers, boldness, np.empty(0), *given)
-    if unknown > 1:
-        ties = np.empty(K)
-        fill_uniforms(ties, seed, purpose, round_, block)
-        block += np.uint64((K + 3) // 4)
-        ucb_scores_of_arms(scores, means, X, numbers, boldness, ties, *given)
-    if wide > 0.0 and unknown < K:
-        draws, in_order = np.empty(K), np.argsort(numbers, kind="mergesort")
-        fill_normals(draws, seed, purpose, round_, block)
-        for n in range(len(boldness)):
-            for place in range(K):
-                a = in_order[place]
-                scores[n, a] = means[a] + (scores[n, a] - means[a]) * (1.0 + wide * draws[place])
+    given = (beaten, look_again, wide, True, is_logistic, seed, purpose, round_, block, *arms, *belief)
+    drawn_scores_of_arms(scores, X, numbers, boldness, *given)
     best(out, scores, np.empty((0, 0)))
 
 

@@ -36,14 +36,15 @@ from syndicated._models.arm_kernels import (
     beliefs,
     best_of_arms,
     best_of_arms_many,
+    drawn_scores_of_arms,
     learn_reward,
     learn_rewards,
     learn_rows,
     leave_cut_rows,
     level_of,
     replay_arms,
-    ucb_scores_of_arms,
     unit_of,
+    weigh_by_size,
 )
 from syndicated._models.logistic import sigmoid
 from syndicated._models.scaled_kernels import ALARM, MAX_GAIN, MAX_OUTLIERS, MIN_SIZES, USUAL_SIZES, largest_usual
@@ -181,20 +182,21 @@ class ArmModels(Learner):
         beliefs(means, sds, arms.x, arms.numbers, NONE, self.logistic, *self._scale_for(arms), *self._model)
         return means, sds
 
-    def ucb_scores(self, arms: ArmRows, boldness: Array, ties: Array, guarded: bool) -> tuple[Array, Array, int]:
-        """The mean and `boldness` standard deviations of every arm, the mean, and how many were never played.
+    def ucb_scores(
+        self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool, wide: float = 0.0, breaks_ties: bool = True
+    ) -> Array:
+        """The mean and `boldness` standard deviations of every arm; arms never played are in a random order.
 
         If `guarded`, arms that had less than their share of plays are looked at again, more so where rows are alike.
-        """
-        out, means = np.empty((len(boldness), len(arms))), np.empty(len(arms))
-        given = arms.x, arms.numbers, boldness, ties, NONE, self._look_again(guarded), self.logistic
-        return out, means, ucb_scores_of_arms(out, means, *given, *self._scale_for(arms), *self._model)
-
-    def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool, wide: float = 0.0) -> list[int]:
-        """The arm with the largest of `ucb_scores` for every boldness. Arms never played are in a random order.
-
         Of known arms the bonus is a draw: itself, and `wide` times a normal one of it.
         """
+        out = np.empty((len(boldness), len(arms)))
+        asked = NONE, self._look_again(guarded), wide, breaks_ties, self.logistic, *rng.skip(len(arms))
+        drawn_scores_of_arms(out, arms.x, arms.numbers, boldness, *asked, *self._scale_for(arms), *self._model)
+        return out
+
+    def ucb_best(self, arms: ArmRows, boldness: Array, rng: Stream, guarded: bool, wide: float = 0.0) -> list[int]:
+        """The arm with the largest of `ucb_scores` for every boldness."""
         played = np.empty(len(boldness), dtype=np.int64)
         asked = boldness, self._look_again(guarded), wide, self.logistic, *rng.skip(len(arms))
         best_of_arms(played, arms.x, arms.numbers, *asked, *self._scale_for(arms), *self._model)
@@ -414,10 +416,9 @@ class ArmModels(Learner):
         """The center and the weight of features; as long as nothing is known of them, what the arms at hand show."""
         if self.count:
             return self.center, self.weight
-        size = np.zeros(len(self.center))
-        given = np.abs(arms.x[:, : len(size)]).max(axis=0)
-        size[: len(given)] = given
-        return self.center, np.divide(1.0, size, where=size > 0, out=np.zeros(len(size)))
+        weight = np.empty(len(self.center))
+        weigh_by_size(weight, arms.x)
+        return self.center, weight
 
     def _set_priors(self) -> None:
         """The variances of the own and of the shared parameters before anything is known."""

@@ -26,6 +26,7 @@ class Encoder(ABC):
 
     One that `grows` learns new columns from what it is given. All others have no state, and any thread may use them.
     One that is `sparse` gives sparse rows in place of tables. One that `takes_ids` needs nothing of an arm but its id.
+    Rows of one that is `complete` are known to be valid, and no number is missing.
     """
 
     kind: ClassVar[str]
@@ -33,6 +34,7 @@ class Encoder(ABC):
     grows = False
     sparse = False
     takes_ids = False
+    complete = False
 
     def __init_subclass__(cls) -> None:
         KINDS[cls.kind] = cls

@@ -36,6 +36,7 @@ class Vector(Encoder):
     """Every arm brings `x`, a list of `dim` numbers; with a context of n numbers its row is [context, x]."""
 
     kind = "vector"
+    complete = True
 
     def __init__(self, *, dim: object = None, context: object = 0) -> None:
         self._size = check_count("features.dim", dim)
@@ -92,6 +93,7 @@ class Hashed(Encoder):
     """
 
     kind = "hashed"
+    complete = True
 
     def __init__(
         self, *, dim: object = None, seed: object = 0, interactions: object = True, ids: object = None
@@ -137,7 +139,7 @@ class Hashed(Encoder):
         table = np.empty((len(arms), self.dim))
         scatter(*tokens, table)
         if first_invalid(table) >= 0:
-            _check_sums(table)
+            check_sums(table)
         return table
 
     def _fill_sparse(self, tokens: tuple[Words, Array, Words, Array, Ints, bool], longest: int) -> Array:
@@ -147,7 +149,7 @@ class Hashed(Encoder):
             raise InputError(f"{must}; got {count} times {longest}")
         rows = np.empty((count, 2, longest))
         used = scatter_sparse(*tokens, self.dim, rows)
-        _check_sums(rows[:, 1])
+        check_sums(rows[:, 1])
         return np.ascontiguousarray(rows[:, :, :used])
 
 
@@ -157,7 +159,7 @@ def _check_switch(path: str, value: object) -> bool:
     return value
 
 
-def _check_sums(values: Array) -> None:
+def check_sums(values: Array) -> None:
     """Refuse sums of tokens that are too large, naming the arm."""
     sizes = np.abs(values).max(axis=1, initial=0.0)
     if not sizes.max() <= MAX_MAGNITUDE:
@@ -175,6 +177,7 @@ class Ids(Encoder):
 
     kind = "ids"
     takes_ids = True
+    complete = True
 
     def __init__(self, *, arms: object = None, dim: object = None, seed: object = None, context: object = 0) -> None:
         if (arms is None) == (dim is None):

@@ -44,14 +44,21 @@ def _add(row: Array, key: Word, value: float) -> None:
     row[column] += -value if key >> _63 else value
 
 
+@compiled("void(f8[::1], u8[::1], f8[::1])")
+def fill_row(row: Array, keys: Words, values: Array) -> None:
+    """Fill a row with the sums of tokens."""
+    row[:] = 0.0
+    for i in range(len(keys)):
+        _add(row, keys[i], values[i])
+
+
 @compiled("void(u8[::1], f8[::1], u8[::1], f8[::1], i8[::1], b1, f8[:, ::1])")
 def scatter(
     given: Words, floats: Array, keys: Words, values: Array, ends: Ints, interactions: bool, table: Array
 ) -> None:
     """Fill the row of every arm with the sums of the context's tokens, the arm's own, and the pairs of both."""
-    level = np.zeros(table.shape[1])
-    for i in range(len(given)):
-        _add(level, given[i], floats[i])
+    level = np.empty(table.shape[1])
+    fill_row(level, given, floats)
     start = 0
     for k in range(len(table)):
         row = table[k]

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from syndicated._missing import repeat_first
 from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.features._arm import ArmFields, InlineArm
-from syndicated.features._base import Context, Parts
+from syndicated.features._base import Context, Parts, join
 from syndicated.features._columns import check_width
-from syndicated.features._encoders import Hashed
+from syndicated.features._encoders import Hashed, check_sums
+from syndicated.features._hashing import fill_row
 from syndicated.features._tokens import pack_numbers
 from syndicated.types import ArmId, Array
 
@@ -40,9 +42,13 @@ class Open(Hashed):
 
     def rows(self, context: Context, ids: Sequence[ArmId]) -> Array:
         """All rows are that of the context."""
+        if not ids:
+            return super().rows(context, ids)  # which refuses it
         self._check_cells(len(ids))
-        table = np.empty((len(ids), self.dim))
-        table[:] = self._fill(self._context(context), [NOTHING])
+        table, given = np.empty((len(ids), self.dim)), [self._context(context)]
+        fill_row(table[0], join(given, 0, np.uint64), join(given, 1, np.float64))
+        if not repeat_first(table):
+            check_sums(table[:1])
         return table
 
     def _context(self, context: Context) -> Parts:

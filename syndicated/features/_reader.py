@@ -58,7 +58,7 @@ class ArmReader:
         rows = self.encoder.plain_rows(context, len(self._ids))
         if rows is not None:
             return NamedArms(self._ids, rows, True)
-        return NamedArms(self._ids, self.encoder.rows(context, self._ids))
+        return NamedArms(self._ids, self.encoder.rows(context, self._ids), self.encoder.complete)
 
     def read_on(self, first: NamedArms, contexts: Any, arms: Any) -> NamedRounds | list[NamedArms]:
         """`read` in each of these contexts, the first of which was read just now, with the same arms."""
@@ -84,7 +84,7 @@ class ArmReader:
         """Arms of which some have features."""
         ids, given = self._repeated.find(arms, self._arms_of)
         try:
-            return NamedArms(ids, self.encoder.table(context, given))
+            return NamedArms(ids, self.encoder.table(context, given), self.encoder.complete)
         except InputError:
             self._repeated = RepeatedArms(self.encoder)
             raise

@@ -23,6 +23,7 @@ STRUCTURES = ("per-arm", "hybrid", "shared")
 LOGISTIC_VARIANCE, LINEAR_VARIANCE = 8.0, 2.0  # of a row's logit, and of its reward in units of the noise's
 OLD_SUMS = 6  # of the states of before
 UNKNOWN = np.zeros(0)
+BOLDNESS = 1.0  # of points that say nothing of it
 LOGIT_UNIT = 0.35  # of boldness, in standard deviations of a logit; that of a linear reward is 1
 
 
@@ -103,10 +104,10 @@ class ArmModelPolicy(ArmPolicy):
 
     @property
     def advised(self) -> Params:
-        return {"boldness": 1.0}
+        return {"boldness": BOLDNESS}
 
     def theory(self, t: int, given: Params) -> dict[str, float]:
-        return {"boldness": 1.0, **given}
+        return {"boldness": BOLDNESS, **given}
 
     def theory_ignores_round(self, given: Params) -> bool:
         return True
@@ -163,14 +164,11 @@ class ArmModelPolicy(ArmPolicy):
             self.linear.retire(number)
 
     def _boldness(self, points: Sequence[Params]) -> Array:
-        """The boldness of every point, in standard deviations."""
-        return np.array([point["boldness"] for point in points]) * (LOGIT_UNIT if self.is_logistic else 1.0)
-
-    def _boldness_of(self, points: Sequence[Params]) -> Array:
-        """`_boldness` after theory; at hand if the same tuple of points comes again, with the same link."""
+        """The boldness of every point, in standard deviations; at hand if the same tuple of points comes again."""
         given, link, boldness = self._last
         if given is not points or link != self.is_logistic:
-            boldness = self._boldness([self.theory(0, point) for point in points])
+            unit = LOGIT_UNIT if self.is_logistic else 1.0
+            boldness = np.array([point.get("boldness", BOLDNESS) for point in points]) * unit
             self._last = points if isinstance(points, tuple) else (), self.is_logistic, boldness
         return boldness
 

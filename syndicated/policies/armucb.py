@@ -28,12 +28,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from syndicated._models.scaled_ridge import OUTLIERS, RESTARTS, TRIALS
-from syndicated.policies._arm_policy import ArmModelPolicy, draws_of_arms
+from syndicated.policies._arm_policy import ArmModelPolicy
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
 from syndicated.types import ArmRows, Arms, Array, Ints, Params
 
-NO_TIES: Array = np.empty(0)
 NEGLECT, SPREAD = "neglect", "spread"  # parts that can be left out
 OPEN_SPREAD = 1.0  # of a bonus, in units of itself, if nearly all decisions wait for their rewards
 
@@ -55,18 +54,11 @@ class ArmUCB(ArmModelPolicy):
     parts: ClassVar[tuple[str, ...]] = (NEGLECT, OUTLIERS, RESTARTS, SPREAD, TRIALS)
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
-        rows = self._rows(arms)
         named = isinstance(arms, ArmRows)
-        boldness, guarded = self._boldness(points), named and self.models != "shared"
-        looks_again = guarded and self._looks_again
-        scores, means, unknown = self.model.ucb_scores(rows, boldness, NO_TIES, looks_again)
-        if named and unknown > 1:
-            scores, _, _ = self.model.ucb_scores(rows, boldness, rng.uniforms(len(rows)), looks_again)
-        if not guarded or unknown == len(rows):
-            return scores
-        wide, tried = self._wide(rng.round), self._tried(rows, rng)
-        if wide:
-            scores = means + (scores - means) * (1.0 + wide * draws_of_arms(rows.numbers, rng))
+        rows, boldness, guarded = self._rows(arms), self._boldness(points), named and self.models != "shared"
+        wide = self._wide(rng.round) if guarded else 0.0
+        scores = self.model.ucb_scores(rows, boldness, rng, guarded and self._looks_again, wide, breaks_ties=named)
+        tried = self._tried(rows, rng) if guarded else -1
         if tried >= 0:
             scores[boldness > 0, tried] = np.nextafter(scores[boldness > 0].max(axis=1), np.inf)
         return scores
@@ -76,14 +68,12 @@ class ArmUCB(ArmModelPolicy):
         if not isinstance(arms, ArmRows) or (guarded and self._tried(arms, rng) >= 0):
             return super().best(arms, points, t, rng)
         wide, looks_again = self._wide(rng.round) if guarded else 0.0, guarded and self._looks_again
-        return self.model.ucb_best(self._rows(arms), self._boldness_of(points), rng, looks_again, wide)
+        return self.model.ucb_best(self._rows(arms), self._boldness(points), rng, looks_again, wide)
 
     def best_alike(self, X: Array, numbers: Ints, point: Params, t: int, rng: Callable[[int], Stream]) -> list[int]:
         if self.models == "shared" or not self.model.count or self.model.may_try:
             return super().best_alike(X, numbers, point, t, rng)
-        return self.model.ucb_best_many(
-            X, numbers, self._boldness_of((point,)), rng(t), self._looks_again, self._spread
-        )
+        return self.model.ucb_best_many(X, numbers, self._boldness((point,)), rng(t), self._looks_again, self._spread)
 
     def replay_alike(
         self, X: Array, numbers: Ints, places: Ints, rewards: Array, point: Params, rng: Stream, played: Ints
@@ -91,7 +81,7 @@ class ArmUCB(ArmModelPolicy):
         end = self._same_link(rewards)
         if self.models == "shared" or not end:
             return 0
-        rest = X[:end], numbers, places[:end], rewards[:end], self._boldness_of((point,))
+        rest = X[:end], numbers, places[:end], rewards[:end], self._boldness((point,))
         return self.model.replay(*rest, rng, self._looks_again, self._spread, played[:end])
 
     def _tried(self, rows: ArmRows, rng: Stream) -> int:

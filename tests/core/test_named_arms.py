@@ -347,6 +347,17 @@ def test_the_book_and_the_means_come_back_from_their_dictionaries() -> None:
     assert ColumnMeans.from_dict(means.as_dict()).fill(np.full((1, 4), np.nan)).tolist() == [[1.5, 4.0, 0.0, 0.0]]
 
 
+def test_the_book_finds_ids_that_come_again_as_they_are_now() -> None:
+    book = ArmBook()
+    ids: list[str | int] = ["a", "b", 3]
+    found = book.find(tuple(ids))
+    assert book.find(tuple(ids)) is found  # other objects that are equal
+    assert book.find(("a", "b", "3")) is not found
+    for change, numbers in ((book.give, [-1, 0, -1]), (book.retire, [-1, -1, -1]), (book.give, [-1, 0, -1])):
+        change("b")
+        assert book.find(tuple(ids)).tolist() == numbers
+
+
 def test_arms_and_rows_must_be_as_many() -> None:
     with pytest.raises(InputError, match="the arms must have one row for each of 2 ids; got 1"):
         build().player.propose(NamedArms(("a", "b"), np.ones((1, 1))), 0, Choice({}))

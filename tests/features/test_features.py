@@ -422,6 +422,54 @@ def test_what_is_wrong_is_said_in_one_line(call: Callable[[], object], message: 
         call()
 
 
+TOO_MUCH = {f"f{n}": 9e49 for n in range(9)}  # each is valid, and the sum in a column is not
+LIMITS: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any]]] = {
+    "vector": ({"dim": 2, "context": 1}, [[math.nan], [math.inf], [1e51], [None], None, [1e50]], {"x": [1.0, 2.0]}),
+    "hashed": ({"dim": 2}, [{"a": math.nan}, TOO_MUCH, {"a": None}, None], {"features": {}}),
+    "sparse": ({"dim": 20_000}, [{"a": math.inf}, {"a": None}, None, {"a": 1e50}], {"features": {"b": 1}}),
+    "ids": ({"dim": 2, "context": 1}, [[math.nan], [-math.inf], [1e51], [None], [1e50]], {}),
+    "open": ({"dim": 2}, [{"a": math.nan}, TOO_MUCH, {"a": None}, None, [1e51], [None]], {}),
+}
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_rows_that_are_complete_are_valid_or_refused(kind: str) -> None:
+    spec, contexts, features = LIMITS[kind]
+    encoder, refused = Encoder.from_spec({"kind": "hashed" if kind == "sparse" else kind} | spec), 0
+    assert encoder.complete
+    assert not Encoder.from_spec({"kind": "fields"}).complete
+    arms = [Arm(id_, **features) for id_ in ("a", "b", "c")]
+    calls = [partial(encoder.table, arms=arms)] + [partial(encoder.rows, ids=["a", "b", "c"])] * encoder.takes_ids
+    for context, call in [(context, call) for context in contexts for call in calls]:
+        try:
+            rows = call(context)
+            values = rows[:, 1] if encoder.sparse else rows
+            assert len(rows) == 3
+            assert np.all(np.abs(values) <= 1e50)
+            assert rows.flags.c_contiguous
+            assert rows.flags.writeable
+            assert rows.dtype == np.float64
+        except InputError:
+            refused += 1
+    assert 0 < refused < len(contexts) * len(calls)
+
+
+@pytest.mark.parametrize("context", [None, {}, CONTEXT, [2.5, -1.0]])
+def test_arms_without_features_have_the_rows_of_their_ids(context: Any) -> None:
+    encoder, ids = Encoder.from_spec({"kind": "open", "dim": 2}), ["tea", "milk", "water"]
+    assert encoder.rows(context, ids).tobytes() == encoder.table(context, [Arm(id_) for id_ in ids]).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"), [(["tea", "milk"], r"^arms\[0\] must have columns of"), ([], "at least one")]
+)
+def test_rows_of_ids_are_refused_as_tables_are(ids: list[str], message: str) -> None:
+    encoder = Encoder.from_spec({"kind": "open", "dim": 2})
+    for call in (partial(encoder.rows, ids=ids), partial(encoder.table, arms=[Arm(id_) for id_ in ids])):
+        with pytest.raises(InputError, match=message):
+            call(TOO_MUCH)
+
+
 def test_features_need_nothing_but_the_library() -> None:
     code = "import sys; sys.modules.update(msgspec=None, starlette=None); import syndicated.features"
     subprocess.run([sys.executable, "-c", code], check=True)

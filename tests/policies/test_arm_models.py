@@ -164,7 +164,7 @@ def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(lo
     numbers = np.array([0, 1, 2, 3, 4, 5, -1])
     for x in X[:100]:
         rows, out = ArmRows(np.tile(x, (7, 1)), numbers), np.zeros(7, dtype=np.bool_)
-        scores, _, _ = model.ucb_scores(rows, boldness, np.empty(0), guarded=True)
+        scores = model.ucb_scores(rows, boldness, Stream(1, POLICY, 1), guarded=True)
         find_beaten(out, rows.x, numbers, 0.7, 1.0, logistic, model.center, model.weight, *model._model[:5])
         assert not out[scores.argmax(axis=1)].any()
         assert model.ucb_best(rows, boldness, Stream(1, POLICY, 1), guarded=True) == scores.argmax(axis=1).tolist()
@@ -187,6 +187,51 @@ def test_the_compiled_choice_is_that_of_the_scores_while_decisions_wait(models: 
             assert played == policy.scores(rows, points, Stream(1, POLICY, t)).argmax(axis=1).tolist()
             waits += played != policy.scores(rows, points, Stream(1, POLICY, 0)).argmax(axis=1).tolist()
     assert (waits > 20) == (models != "shared")
+
+
+@pytest.mark.parametrize("numbers", [[2, 0, 1], [2, -1, 0], [1, -1, 0, 2, -1], [-1, -1]])
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_ties_and_bonuses_are_drawn_in_the_order_of_numbers(numbers: list[int], hybrid: bool) -> None:
+    model = _learned(_data(60, 3, 2, seed=8, clicks=False), hybrid=hybrid)
+    K, rows = len(numbers), ArmRows(np.random.default_rng(1).normal(size=(len(numbers), 2)), np.array(numbers))
+    rng, boldness, unknown = Stream(1, POLICY, 5), np.array([[1.0], [3.0]]), np.array(numbers) < 0
+    given = rows, np.append(boldness, 0.0)
+    *plain, means = model.ucb_scores(*given, Stream(1, POLICY, 5), guarded=True, breaks_ties=False)
+    sds = (plain - means) / boldness
+    if unknown.sum() > 1:
+        sds = sds * np.where(unknown, 1.0 + 1e-9 * rng.uniforms(K), 1.0)
+    draws = np.zeros(K)
+    if not unknown.all():
+        draws[np.argsort(numbers, kind="stable")] = rng.normals(K)
+    *drawn, greedy = model.ucb_scores(*given, Stream(1, POLICY, 5), guarded=True, wide=0.4)
+    np.testing.assert_allclose(drawn, means + boldness * sds * (1.0 + 0.4 * draws), rtol=1e-13)
+    assert np.array_equal(greedy, means)
+
+
+def test_the_boldness_of_points_that_come_again_is_in_units_of_the_link_that_decides() -> None:
+    policy, copy, points = ArmUCB(dim=1), ArmUCB(dim=1), ({"boldness": 1.0}, {"boldness": 2.0})
+    arms, bolder = _rows(np.ones((1, 1)), 0), ({"boldness": 1.0}, {"boldness": 3.0})
+    for reward in (1.0, 0.0, 0.5, 2.0):
+        for each in (policy, copy):
+            each.learn_arm(0, np.ones(1), reward, {})
+        known, anew = (
+            policy.scores(arms, points, Stream(1, POLICY, 1)),
+            copy.scores(arms, list(points), Stream(1, POLICY, 1)),
+        )
+        assert known.tobytes() == anew.tobytes()
+    more = policy.scores(arms, bolder, Stream(1, POLICY, 1))
+    assert more[0] == anew[0]
+    assert more[1] > anew[1]
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_before_the_first_reward_features_are_in_units_of_the_largest_at_hand(width: int) -> None:
+    model = ArmModels(dim=3, logistic=True, hybrid=False, variance=2.0)
+    X = np.array([[-4.0, 0.0, 0.5, 7.0], [2.0, 0.0, 0.0, 1.0]])[:, :width]
+    units = np.array([4.0, 1.0, 0.5])[:width]
+    Z = np.column_stack([np.ones(2), X[:, :3] / units])
+    variances = Z**2 @ np.append(1.0, np.full(min(width, 3), model.slope_variance))
+    np.testing.assert_allclose(model.beliefs(_rows(X, -1))[1], np.sqrt(variances), rtol=1e-14)
 
 
 @pytest.mark.parametrize("boldness", [0.0, 1e-3])
@@ -336,7 +381,7 @@ def test_rows_that_begin_to_differ_late_do_not_part_a_model_from_its_copy(logist
         model.learn(t % 2, np.array([1.0 if t < 98 else float(t)]), float(t % 3 == 0))
     copy.restore(model.state())
     arms, boldness = ArmRows(np.ones((3, 1)), np.array([0, 1, -1])), np.ones(1)
-    mine, other = (each.ucb_scores(arms, boldness, np.empty(0), guarded=True)[0] for each in (model, copy))
+    mine, other = (each.ucb_scores(arms, boldness, Stream(1, POLICY, 1), guarded=True) for each in (model, copy))
     assert mine.tobytes() == other.tobytes()
 
 

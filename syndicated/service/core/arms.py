@@ -76,24 +76,25 @@ class RegisteredArms:
         else:
             if request.arms is None and not self._prepared:
                 raise InputError("arms must be given, or registered before; there are none")
-            wanted: Sequence[str | Arm] = list(self._prepared) if request.arms is None else request.arms
-            uses_registered = str in map(type, wanted)
-            if uses_registered:
+            wanted = cast(list[str | Arm], list(self._prepared)) if request.arms is None else request.arms
+            kinds = set(map(type, wanted))
+            uses_registered = str in kinds
+            if kinds == {str}:
+                ids = cast(list[str], wanted)
+                X = self._features(request.context, ids)
+            else:
                 ids = [arm if isinstance(arm, str) else arm.id for arm in wanted]
-                X = self._features(request.context, wanted, ids)
-            else:  # most requests, so it has a shorter way
-                brought = cast(Sequence[Arm], wanted)
-                ids, X = [arm.id for arm in brought], self.encoder.table(request.context, brought)
+                brought = [self._by_id(arm) if isinstance(arm, str) else arm for arm in wanted]
+                X = self.encoder.table(request.context, brought)
         if len(set(ids)) < len(ids):
             raise InputError(f"the arms of a request must have different ids; got {shorten(ids)}")
         return ArmTable(self, uses_registered, ids, X)
 
-    def _features(self, context: Context, wanted: Sequence[str | Arm], ids: list[str]) -> Array:
-        """The features of arms; if none brings any, all at once."""
-        bare = self.encoder.takes_ids and self._described.isdisjoint(ids) and wanted == ids
-        if bare and ids:
+    def _features(self, context: Context, ids: list[str]) -> Array:
+        """The features of arms that came as their ids; if none has any, all at once."""
+        if self.encoder.takes_ids and self._described.isdisjoint(ids):
             return self.encoder.rows(context, ids)
-        return self.encoder.table(context, [self._by_id(arm) if isinstance(arm, str) else arm for arm in wanted])
+        return self.encoder.table(context, [self._by_id(id_) for id_ in ids])
 
     def _by_id(self, id_: str) -> Arm | PreparedArm:
         """An arm that came as its id alone."""

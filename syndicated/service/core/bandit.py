@@ -197,7 +197,9 @@ class Bandit:
         """The decision on a request, and where the next one stands."""
         ids, spec, K = arms.ids, self.spec, len(arms.ids)
         self._check_ids(ids)
-        rows = self.agent.player.check(NamedArms(tuple(ids), arms.X)) if self.named else arms.X
+        rows: NamedArms | Array = arms.X
+        if self.named:
+            rows = self.agent.player.check(NamedArms(tuple(ids), arms.X, self.encoder.complete))
         X: Array = rows.x if isinstance(rows, NamedArms) else rows
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed ^ turn.salt, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
