@@ -17,10 +17,10 @@ import numpy as np
 from service import SPACE
 
 from syndicated._compiled import load_all
-from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.messages import Arm, Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.snapshots import EVENTS_PER_SNAPSHOT
 from syndicated.service.core.service import Service
-from syndicated.service.core.snapshots import EVENTS_PER_SNAPSHOT
-from syndicated.service.core.state import State
 from syndicated.store import SQLite
 
 EVENTS = int(sys.argv[1]) if sys.argv[1:] else 1_000_000

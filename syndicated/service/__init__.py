@@ -1,9 +1,11 @@
 """The decision service: bandits that other programs call over HTTP.
 
-core/       bandits, their log, and how requests become committed events; knows nothing of HTTP
+bandits/    bandits as the log has made them, and how its events change them
+commit/     how requests become committed events, in batches
+core/       what the service does with both: decisions, rewards, administration; knows nothing of HTTP
 http/       the API: keys, limits, routes, problem documents, OpenAPI
 dashboard/  the pages for people, which use `http` for keys and problems
-(here)      `create_app`, which puts the three together
+(here)      `create_app`, which puts them together
 """
 
 import time
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from syndicated._compiled import load_all
 from syndicated._extras import extra
-from syndicated.service.core.limits import Limits
+from syndicated.service.commit.limits import Limits
 from syndicated.store import Store, form_group
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pytest
 
 from syndicated.cli import main
 from syndicated.service import Limits
-from syndicated.service.core.messages import Arm, Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Spec
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.messages import Arm, Create, DecideReply, DecideRequest, KeyRequest, RewardRequest, Spec
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.state import State
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
-from syndicated.service.core.state import State
 from syndicated.service.http.auth import Gate
 from syndicated.store import Event, SQLite, Store, StoreError, open_store
 from syndicated.store.backup import backup, restore

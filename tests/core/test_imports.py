@@ -29,8 +29,10 @@ LAYERS = [
     {"_agent_state", "_decision_history"},
     {"agent"},
     {"checks", "experiments", "evaluate", "store"},
-    {"client", "experiments.bakeoff", "experiments.paper", "service.core"},
-    {"experiments.scoreboard", "service.http"},
+    {"client", "experiments.bakeoff", "experiments.paper", "service.bandits"},
+    {"experiments.scoreboard", "service.commit"},
+    {"service.core"},
+    {"service.http"},
     {"service.dashboard"},
     {"service"},  # create_app, which puts its rooms together
     {"cli"},

@@ -16,7 +16,7 @@ from syndicated._compiled import KERNELS
 from syndicated.features import _json_table
 from syndicated.features._decimals import MAX_DIGITS, MAX_POWER, nearest_float
 from syndicated.features._json_table import split_json
-from syndicated.service.core.messages import Arm, DecideRequest
+from syndicated.service.bandits.messages import Arm, DecideRequest
 from syndicated.service.http.endpoints import BoundEndpoint
 from syndicated.service.http.headers import BINARY
 from syndicated.service.http.routes import TABLE

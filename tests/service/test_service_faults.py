@@ -22,7 +22,7 @@ from support.live_service import free_port
 from support.postgres import Server as Database
 from support.service_processes import HANG_SECONDS, KEY, Callers, ServiceProcesses, all_know, called, check, ready, run
 
-from syndicated.service.core import group_commit
+from syndicated.service.commit import group_commit
 from syndicated.service.http import workers
 from syndicated.store import _postgres
 

@@ -15,9 +15,9 @@ from support.service_processes import Callers, ServiceProcesses, check, run
 
 from syndicated.cli import main
 from syndicated.errors import InputError
+from syndicated.service.bandits.state import State
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
-from syndicated.service.core.state import State
 from syndicated.store import SQLite, open_store, place_of
 
 NAMES = [f"bandit{k}" for k in range(6)]

@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 
 from syndicated.service import Limits, create_app
-from syndicated.service.core.messages import KeyRequest
+from syndicated.service.bandits.messages import KeyRequest
 from syndicated.service.http.app import App
 from syndicated.service.http.headers import PROBLEM
 from syndicated.service.http.problem_documents import PROBLEM_KINDS

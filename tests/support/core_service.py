@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from syndicated.service.core.messages import Arm, Create, DecideReply, DecideRequest, RewardRequest, Spec
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.messages import Arm, Create, DecideReply, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.state import State
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
 from syndicated.store import Event, SQLite
 
 VECTOR = {"kind": "vector", "dim": 3}

@@ -13,7 +13,7 @@ from support.html_reader import Reader
 from syndicated._security_headers import SERVICE_POLICY
 from syndicated.environments import Linear
 from syndicated.service import create_app
-from syndicated.service.core.messages import (
+from syndicated.service.bandits.messages import (
     Arm,
     Create,
     DecideReply,
@@ -23,7 +23,7 @@ from syndicated.service.core.messages import (
     Scope,
     Spec,
 )
-from syndicated.service.core.state import hash_key
+from syndicated.service.bandits.state import hash_key
 from syndicated.service.http.auth import Sessions
 from syndicated.store import SQLite
 

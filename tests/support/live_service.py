@@ -12,7 +12,7 @@ from typing import Any, cast
 import uvicorn
 
 from syndicated.service import Limits, create_app
-from syndicated.service.core.messages import KeyRequest
+from syndicated.service.bandits.messages import KeyRequest
 from syndicated.service.core.service import Service as Core
 from syndicated.service.http.connection import Connection
 from syndicated.store import SQLite

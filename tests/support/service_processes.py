@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 
 from support.live_service import free_port
-from syndicated.service.core.state import State
+from syndicated.service.bandits.state import State
 from syndicated.store import open_store
 
 KEY = "syn_" + "k" * 43

@@ -1,1 +1,1 @@
-"""The service without its HTTP: it knows the log and the library, and no web framework."""
+"""What the service does, without HTTP: decisions and rewards, administration, windows, logs in and out."""

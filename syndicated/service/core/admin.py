@@ -14,14 +14,9 @@ import msgspec
 from syndicated._validation import shorten
 from syndicated.agent import Agent
 from syndicated.errors import InputError, SyndicatedError
-from syndicated.service.core.arm_numbers import arm_numbers, most_played
-from syndicated.service.core.bandit import Bandit, build_parts, known_arms
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.export import Export, export_room
-from syndicated.service.core.group_commit import GroupCommit, T
-from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
-from syndicated.service.core.log_lines import Imported, LogLine
-from syndicated.service.core.messages import (
+from syndicated.service.bandits.arm_numbers import arm_numbers, most_played
+from syndicated.service.bandits.bandit import Bandit, build_parts, known_arms
+from syndicated.service.bandits.messages import (
     Arm,
     ArmNumbers,
     BanditReply,
@@ -31,18 +26,23 @@ from syndicated.service.core.messages import (
     ModelReply,
     Spec,
 )
-from syndicated.service.core.model_load import MODEL_PIECE_BYTES, PIECE, ModelLoad, Pieces, pack_piece, restored
-from syndicated.service.core.own_thread import on_own_thread
-from syndicated.service.core.problems import Problem, explained
-from syndicated.service.core.records import Key
-from syndicated.service.core.relearning import Relearning, becomes_named
-from syndicated.service.core.size_limits import (
+from syndicated.service.bandits.model_load import MODEL_PIECE_BYTES, PIECE, ModelLoad, Pieces, pack_piece, restored
+from syndicated.service.bandits.problems import Problem, explained
+from syndicated.service.bandits.records import Key
+from syndicated.service.bandits.size_limits import (
     check_registration,
     check_rewards,
     check_spec,
     check_theory,
 )
-from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, hash_key
+from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, hash_key
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.group_commit import GroupCommit, T
+from syndicated.service.commit.own_thread import on_own_thread
+from syndicated.service.core.export import Export, export_room
+from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
+from syndicated.service.core.log_lines import Imported, LogLine
+from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.store import Event, Store, StoreConflictError, StoreError
 from syndicated.store._seal import PackedBody
 

@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from syndicated._decided_by import COUNTED
 from syndicated.errors import InputError
-from syndicated.service.core.arms import ArmTable
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest
+from syndicated.service.bandits.arms import ArmTable
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import DecideReply, DecideRequest, Outcome, RewardReply, RewardRequest
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Decided, Record, decode
+from syndicated.service.bandits.size_limits import check_request
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.group_commit import GroupCommit
 from syndicated.service.core.network_training import NetworkTraining
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Decided, Record, decode
-from syndicated.service.core.size_limits import check_request
 from syndicated.types import Array
 
 

@@ -12,9 +12,9 @@ from contextlib import aclosing, contextmanager
 from itertools import islice
 from typing import TypeVar
 
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.commit.group_commit import GroupCommit
 from syndicated.store import Event, Store
 from syndicated.store._base import in_chunks
 

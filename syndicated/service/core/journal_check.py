@@ -12,9 +12,9 @@ import msgspec
 
 from syndicated._statefile import unpack
 from syndicated.errors import InputError, StateError
-from syndicated.service.core.model_load import PART_KINDS
-from syndicated.service.core.records import decode
-from syndicated.service.core.state import SERVICE_ID, State, events_upto, model_parts
+from syndicated.service.bandits.model_load import PART_KINDS
+from syndicated.service.bandits.records import decode
+from syndicated.service.bandits.state import SERVICE_ID, State, events_upto, model_parts
 from syndicated.store import Event, Snapshot, Store, StoreError
 from syndicated.store._base import MAX_SEQ
 from syndicated.store._salvage import readable

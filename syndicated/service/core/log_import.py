@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import count
 
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.batch import Batch
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Decided, Record
+from syndicated.service.bandits.state import SERVICE_ID
+from syndicated.service.commit.batch import Batch
 from syndicated.service.core.log_lines import Imported, Importer, LogLine
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Decided, Record
-from syndicated.service.core.state import SERVICE_ID
 from syndicated.store import Event
 
 PIECE_EVENTS = 200

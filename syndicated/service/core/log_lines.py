@@ -12,9 +12,9 @@ from syndicated._decided_by import COUNTED, By
 from syndicated._sparse import check_rows
 from syndicated._validation import check_arms, check_count, check_features, check_number, shorten
 from syndicated.errors import InputError
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.messages import Outcome, RankedArm, Text
-from syndicated.service.core.records import (
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Outcome, RankedArm, Text
+from syndicated.service.bandits.records import (
     ChoiceRecord,
     Decided,
     Record,
@@ -24,8 +24,8 @@ from syndicated.service.core.records import (
     encode,
     to_choice,
 )
-from syndicated.service.core.size_limits import check_ids
-from syndicated.service.core.tables import pack_arms, pack_table, unpack_arms, unpack_table
+from syndicated.service.bandits.size_limits import check_ids
+from syndicated.service.bandits.tables import pack_arms, pack_table, unpack_arms, unpack_table
 from syndicated.store import Event
 from syndicated.types import Array
 

@@ -9,10 +9,10 @@ import asyncio
 import logging
 
 from syndicated.policies._neural_policy import Training
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.own_thread import on_own_thread
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.group_commit import GroupCommit
+from syndicated.service.commit.own_thread import on_own_thread
 
 log = logging.getLogger("syndicated")
 

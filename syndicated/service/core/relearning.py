@@ -17,13 +17,13 @@ from syndicated._validation import check_number
 from syndicated.agent import Agent
 from syndicated.errors import InputError
 from syndicated.features import Encoder, Ids
-from syndicated.service.core.bandit import Bandit, build_parts, is_named, reward_range
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.messages import Arm, Spec
-from syndicated.service.core.model_load import RELEARN, Lesson, Pieces, restored
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Decided, decode_decided
-from syndicated.service.core.state import SERVICE_ID
+from syndicated.service.bandits.bandit import Bandit, build_parts, is_named, reward_range
+from syndicated.service.bandits.messages import Arm, Spec
+from syndicated.service.bandits.model_load import RELEARN, Lesson, Pieces, restored
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Decided, decode_decided
+from syndicated.service.bandits.state import SERVICE_ID
+from syndicated.service.commit.batch import Batch
 from syndicated.store import Store
 
 PAGE_EVENTS = 500

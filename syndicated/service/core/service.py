@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.group_commit import GroupCommit
+from syndicated.service.commit.limits import Limits
 from syndicated.service.core.admin import Admin
-from syndicated.service.core.batch import Batch
 from syndicated.service.core.decisions import Decisions
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.limits import Limits
-from syndicated.service.core.state import State
 from syndicated.service.core.windows import Windows
 from syndicated.store import Store
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from syndicated.errors import InputError
-from syndicated.service.core.messages import BanditReply
+from syndicated.service.bandits.messages import BanditReply
 from syndicated.service.core.service import Service
 from syndicated.store import place_of
 

@@ -10,10 +10,10 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.state import SERVICE_ID, State
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.state import SERVICE_ID, State
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.group_commit import GroupCommit
 from syndicated.store import Event
 
 PAGE_DECISIONS = 500  # of a bandit whose windows are looked at at once

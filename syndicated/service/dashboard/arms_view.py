@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from syndicated.service.core.arm_numbers import arm_numbers, most_played
-from syndicated.service.core.history import History
-from syndicated.service.core.messages import ArmNumbers
+from syndicated.service.bandits.arm_numbers import arm_numbers, most_played
+from syndicated.service.bandits.history import History
+from syndicated.service.bandits.messages import ArmNumbers
 from syndicated.service.dashboard.formatting import STANDARD_ERRORS_95, Interval
 
 ARMS_PER_PAGE = 50

@@ -10,11 +10,11 @@ import numpy as np
 from syndicated._decided_by import BY_THE_BANDIT, By
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.service.core.arm_numbers import most_played
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.history import History
-from syndicated.service.core.messages import Spec
-from syndicated.service.core.records import Record
+from syndicated.service.bandits.arm_numbers import most_played
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.history import History
+from syndicated.service.bandits.messages import Spec
+from syndicated.service.bandits.records import Record
 from syndicated.service.dashboard.arms_view import ArmRow, arm_rows
 from syndicated.service.dashboard.axis import By as Axis
 from syndicated.service.dashboard.axis import Mark, Span

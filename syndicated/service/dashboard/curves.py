@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from syndicated._series import evenly_spaced, marginals
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.history import FIXED_COLUMNS
-from syndicated.service.core.past import PastEpoch
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.history import FIXED_COLUMNS
+from syndicated.service.bandits.past import PastEpoch
 from syndicated.service.dashboard.axis import By
 from syndicated.service.dashboard.formatting import Interval, params_text
 from syndicated.types import Array

@@ -4,9 +4,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Record, decode_decided
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Record, decode_decided
+from syndicated.service.commit.batch import Batch
 from syndicated.service.core.service import Service
 from syndicated.service.dashboard.bandit_view import DecisionRow, decision_row
 from syndicated.store import Event, Store

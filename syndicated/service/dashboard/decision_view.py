@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from syndicated._decided_by import COUNTED, By
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.records import Decided, Record, decode
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.records import Decided, Record, decode
 from syndicated.service.dashboard.formatting import DECIDED_BY, params_text
 from syndicated.store import Event
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from syndicated._decided_by import By
 from syndicated._formatting import number
-from syndicated.service.core.history import mean_and_error
+from syndicated.service.bandits.history import mean_and_error
 from syndicated.types import Params
 
 STANDARD_ERRORS_95 = 1.96  # on each side of a mean, for a 95% band

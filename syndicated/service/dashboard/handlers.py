@@ -13,9 +13,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from syndicated.errors import InputError
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Key, Record
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Key, Record
+from syndicated.service.commit.batch import Batch
 from syndicated.service.dashboard.arms_view import ArmsView, arms_view
 from syndicated.service.dashboard.axis import By
 from syndicated.service.dashboard.bandit_view import BanditView, bandit_view

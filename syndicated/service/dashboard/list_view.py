@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from syndicated.policies import POLICIES
 from syndicated.registry import find
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.state import State
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.state import State
 from syndicated.service.dashboard.formatting import Interval, share
 from syndicated.tuners import TUNERS
 

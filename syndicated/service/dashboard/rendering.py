@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from syndicated._formatting import number
-from syndicated.service.core.records import Key
+from syndicated.service.bandits.records import Key
 from syndicated.service.dashboard import charts, formatting
 from syndicated.service.http.problem_documents import TITLES, UNNAMED_TITLE
 

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from syndicated._security_headers import SERVICE_HEADERS
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.service.http.auth import Gate
 from syndicated.service.http.endpoints import BoundEndpoint

@@ -6,14 +6,14 @@ from hashlib import blake2b
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from syndicated.service.core.limits import Limits
-from syndicated.service.core.messages import KeyRequest
-from syndicated.service.core.messages import Scope as KeyScope
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Key
+from syndicated.service.bandits.messages import KeyRequest
+from syndicated.service.bandits.messages import Scope as KeyScope
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Key
+from syndicated.service.bandits.state import hash_key
+from syndicated.service.commit.limits import Limits
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
-from syndicated.service.core.state import hash_key
 from syndicated.service.http.headers import headers_of
 from syndicated.service.http.limits import RateLimit
 

@@ -19,7 +19,7 @@ from starlette.types import Message, Scope
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from syndicated.service.core.limits import Limits
+from syndicated.service.commit.limits import Limits
 
 MAX_HEADER_BYTES = 64 * 2**10  # of the request line and the headers together
 MAX_PIPELINED = 100  # requests of a connection that wait for the replies to those before them

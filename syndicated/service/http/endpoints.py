@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope
 from syndicated.errors import InputError
 from syndicated.features._json_table import split_json
 from syndicated.features.binary import split_body
-from syndicated.service.core import messages
-from syndicated.service.core.problems import explained
+from syndicated.service.bandits import messages
+from syndicated.service.bandits.problems import explained
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
 from syndicated.service.http.auth import Gate

@@ -10,10 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.export import PIECE_BYTES
-from syndicated.service.core.log_lines import DecisionReply, Imported, decision_reply, parse, to_json, to_line
-from syndicated.service.core.messages import (
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import (
     Arm,
     ArmNumbers,
     BanditReply,
@@ -24,10 +22,12 @@ from syndicated.service.core.messages import (
     Strict,
     Text,
 )
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import decode
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import decode
+from syndicated.service.bandits.size_limits import BYTES_PER_FIELD, QUICK_WORK, check_request
+from syndicated.service.core.export import PIECE_BYTES
+from syndicated.service.core.log_lines import DecisionReply, Imported, decision_reply, parse, to_json, to_line
 from syndicated.service.core.service import Service
-from syndicated.service.core.size_limits import BYTES_PER_FIELD, QUICK_WORK, check_request
 from syndicated.service.http import parquet
 from syndicated.service.http.endpoints import Call, off_the_loop
 from syndicated.service.http.headers import BINARY, BYTES, JSON, JSON_LINES, PARQUET

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from starlette.types import Receive, Scope
 
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.http.headers import headers_of
 from syndicated.service.http.problem_documents import ProblemWithHeaders
 

@@ -9,10 +9,10 @@ import msgspec
 
 from syndicated._extras import extra
 from syndicated.errors import MissingExtraError
-from syndicated.service.core.bandit import Bandit
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.core.export import Export
 from syndicated.service.core.log_lines import LogLine, to_json, to_line
-from syndicated.service.core.problems import Problem
 from syndicated.store import Event
 
 GROUP_EVENTS = 1000  # in a row group

@@ -6,7 +6,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from syndicated.errors import SyndicatedError
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.http.headers import PROBLEM
 from syndicated.store import StoreError
 

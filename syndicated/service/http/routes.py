@@ -4,8 +4,7 @@ from typing import Any
 
 from starlette.responses import FileResponse, HTMLResponse, Response
 
-from syndicated.service.core.log_lines import DecisionReply, Imported
-from syndicated.service.core.messages import (
+from syndicated.service.bandits.messages import (
     ActivateRequest,
     Arm,
     ArmNumbers,
@@ -21,6 +20,7 @@ from syndicated.service.core.messages import (
     RewardRequest,
     Spec,
 )
+from syndicated.service.core.log_lines import DecisionReply, Imported
 from syndicated.service.http import docs_page
 from syndicated.service.http.endpoints import Call, Endpoint
 from syndicated.service.http.handlers import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
-from syndicated.service.core.messages import RewardRequest
+from syndicated.service.bandits.messages import RewardRequest
 
 
 def test_expectation_31_a_reward_needs_only_the_event_id_of_its_decision(play_core: PlayCore) -> None:
@@ -65,7 +65,7 @@ def test_expectation_31_a_ranking_has_the_best_arms_with_their_probabilities(
 
 
 def test_expectation_31_the_numbers_of_arms(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syndicated.service.core.history.MAX_ARM_TALLIES", 2)
+    monkeypatch.setattr("syndicated.service.bandits.history.MAX_ARM_TALLIES", 2)
 
     async def test(core: Harness) -> None:
         await core.create(mode="apprentice")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from support.core_service import ARMS, VECTOR, Clock, Harness, PlayCore, exported, refused, run
 
-from syndicated.service.core.bandit import build_parts
-from syndicated.service.core.messages import Arm, KeyRequest, Spec
+from syndicated.service.bandits.bandit import build_parts
+from syndicated.service.bandits.messages import Arm, KeyRequest, Spec
+from syndicated.service.bandits.state import hash_key
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import hash_key
 from syndicated.store import SQLite
 from syndicated.store import copy as copy_journal
 

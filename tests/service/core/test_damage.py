@@ -12,14 +12,14 @@ import pytest
 from support.core_service import ASK, VECTOR, Clock, Harness, PlayCore, contents, run
 
 from syndicated.cli import main
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.batch import Batch
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Arm, Create, KeyRequest, RewardRequest, Spec
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import encode
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
-from syndicated.service.core.messages import Arm, Create, KeyRequest, RewardRequest, Spec
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import encode
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
 from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, _sql, _sqlite, open_store
 from syndicated.store._seal import COMPRESSED, seal, unseal
 from syndicated.store._sql import SQL

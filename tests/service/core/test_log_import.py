@@ -8,13 +8,13 @@ import pytest
 from support.core_service import ASK, VECTOR, contents, exported, refused, run
 
 from syndicated._statefile import unpack
+from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.batch import Batch
 from syndicated.service.core import admin, log_import
-from syndicated.service.core.batch import Batch
 from syndicated.service.core.log_import import LogImport
 from syndicated.service.core.log_lines import LogLine, to_line
-from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
 from syndicated.store import open_store
 
 

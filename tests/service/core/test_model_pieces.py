@@ -12,16 +12,17 @@ import pytest
 from support.core_service import HANG_SECONDS, Clock, contents, refused, run
 
 from syndicated._compiled import load_all
-from syndicated.service.core import admin, model_load
-from syndicated.service.core.batch import Batch
+from syndicated.service.bandits import model_load
+from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.model_load import PIECE, RELEARN, ModelLoad
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import decode
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.batch import Batch
+from syndicated.service.core import admin
 from syndicated.service.core.journal_check import repair, verify
-from syndicated.service.core.messages import Create, DecideRequest, RewardRequest, Spec
-from syndicated.service.core.model_load import PIECE, RELEARN, ModelLoad
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import decode
 from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
 from syndicated.store import DamageError, Event, StoreError, open_store
 from syndicated.store._sql import SQL
 
@@ -463,12 +464,12 @@ async def until_read(service: Service, seq: int) -> None:
 def test_what_others_have_written_is_folded_a_little_at_a_time(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.state.MAX_RUN", 1)
+    monkeypatch.setattr("syndicated.service.bandits.state.MAX_RUN", 1)
 
     async def test(address: str) -> None:
         service, other = started(address), started(address)
         await service.admin.create("", Create(name="b", spec=Spec(features={"kind": "open", "dim": 4})))
-        monkeypatch.setattr("syndicated.service.core.follower.FOLD_SECONDS", -1.0)
+        monkeypatch.setattr("syndicated.service.commit.follower.FOLD_SECONDS", -1.0)
         await learn(service, 3)
         last = events(address)[-1].seq
         while min(service.state.seq, other.state.seq) < last:

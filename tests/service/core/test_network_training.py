@@ -13,7 +13,7 @@ from syndicated import Agent, NeuralUCB, Theory
 from syndicated._models.network import Network
 from syndicated.policies import _neural_policy
 from syndicated.policies._neural_policy import NeuralPolicy, Training
-from syndicated.service.core.messages import Arm
+from syndicated.service.bandits.messages import Arm
 from syndicated.streams import Stream
 
 SPEC: dict[str, Any] = {"policy": {"name": "NeuralUCB"}, "tuner": {"name": "Theory"}}

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from support.core_service import refused
 
-from syndicated.service.core import batch
+from syndicated.service.bandits.messages import Arm, Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.records import decode, encode
+from syndicated.service.bandits.state import State
+from syndicated.service.commit import batch
 from syndicated.service.core.journal_check import verify
-from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
-from syndicated.service.core.records import decode, encode
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import State
 from syndicated.store import Event, SQLite, StoreError, copy, open_store
 
 DATA = Path(__file__).parent / "data"

@@ -13,12 +13,12 @@ import pytest
 from msgspec.structs import replace
 from support.core_service import Clock, Harness, PlayCore, contents, run
 
-from syndicated.service.core.follower import Follower
-from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Record, decode_decided, encode
+from syndicated.service.bandits.messages import Arm, DecideRequest, RewardRequest
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Record, decode_decided, encode
+from syndicated.service.bandits.state import SERVICE_ID, State
+from syndicated.service.commit.follower import Follower
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import SERVICE_ID, State
 from syndicated.store import Event, SQLite, StoreError
 
 
@@ -145,8 +145,8 @@ def test_events_that_are_folded_together_are_folded_as_one_by_one(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several bandits and epochs, more rows and arms than the history keeps, and memory for a few decisions."""
-    monkeypatch.setattr("syndicated.service.core.history.MAX_ROWS", 10)
-    monkeypatch.setattr("syndicated.service.core.history.MAX_ARM_TALLIES", 3)
+    monkeypatch.setattr("syndicated.service.bandits.history.MAX_ROWS", 10)
+    monkeypatch.setattr("syndicated.service.bandits.history.MAX_ARM_TALLIES", 3)
     rng = np.random.default_rng(seed)
 
     async def test() -> None:
@@ -176,7 +176,7 @@ def test_events_that_are_folded_together_are_bounded_in_bytes(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all arms a decision may be megabytes, and those of a thousand rewards would be in memory at once."""
-    monkeypatch.setattr("syndicated.service.core.state.MAX_RUN_BYTES", 2000)
+    monkeypatch.setattr("syndicated.service.bandits.state.MAX_RUN_BYTES", 2000)
     fold, sizes = State._fold_run, dict[str, list[int]]()
 
     def watch(self: State, run: Sequence[tuple[Event, Record | None]]) -> None:
@@ -213,7 +213,7 @@ def test_a_decision_in_memory_is_read_once_for_all_events_about_it_that_are_fold
             for _ in range(5):
                 await core.reward(id_, 0.1)
             read = Mock(side_effect=decode_decided)
-            monkeypatch.setattr("syndicated.service.core.records.decode_decided", read)
+            monkeypatch.setattr("syndicated.service.bandits.records.decode_decided", read)
             assert state.follow(store, store.last(), {})
         assert read.call_count == 1
         record = state.record(2)
@@ -229,7 +229,7 @@ def test_a_state_that_follows_is_the_replayed_one_whatever_it_has_in_memory(
     tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reward may be of a decision that was in memory when the reading began, and has made room since."""
-    monkeypatch.setattr("syndicated.service.core.state.MAX_RECORD_BYTES", kept)
+    monkeypatch.setattr("syndicated.service.bandits.state.MAX_RECORD_BYTES", kept)
 
     async def test() -> None:
         harness = Harness(tmp_path / "journal.db", Clock())

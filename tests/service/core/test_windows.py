@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.core_service import Harness, PlayCore, exported, refused
 
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.core.log_lines import to_line
-from syndicated.service.core.problems import Problem
 from syndicated.service.core.service import Service
 from syndicated.store import Event, SQLite, StoreError, open_store
 

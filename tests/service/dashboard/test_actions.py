@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 from support.dashboard_site import Page, Site, tell, visit
 
-from syndicated.service.core.records import decode
+from syndicated.service.bandits.records import decode
 from syndicated.service.http.auth import Sessions
 
 OFF = "/bandits/b/mode/off"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from support.dashboard_site import AXES, HOSTILE, Site, tell, visit
 
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.messages import Create
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Create
 from syndicated.service.dashboard import formatting
 from syndicated.service.dashboard.bandit_view import settings
 from syndicated.service.dashboard.decision_view import draws

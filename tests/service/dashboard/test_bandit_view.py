@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support.dashboard_site import AXES, VECTOR
 
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.messages import Spec
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Spec
 from syndicated.service.dashboard.bandit_view import compared_with, gains, tallies
 from syndicated.service.dashboard.curves import curves, history_rows, joint, progress
 from syndicated.types import Array

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.dashboard_site import AXES, HOSTILE, Site, tell
 
-from syndicated.service.core.messages import Create, DecideRequest
+from syndicated.service.bandits.messages import Create, DecideRequest
 from syndicated.service.dashboard import formatting
 from syndicated.service.dashboard.decision_view import decision_view
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.dashboard_site import HOSTILE, Page, Site, tell, visit
 
-from syndicated.service.core.messages import Arm
+from syndicated.service.bandits.messages import Arm
 from syndicated.service.dashboard import handlers
 
 

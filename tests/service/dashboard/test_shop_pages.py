@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.dashboard_site import HOSTILE, Site, tell, visit
 
-from syndicated.service.core.messages import Arm, DecideRequest, RewardRequest
+from syndicated.service.bandits.messages import Arm, DecideRequest, RewardRequest
 from syndicated.service.dashboard import arms_view, bandit_view, decision_search
 
 NAMED = {"kind": "open"}

@@ -8,7 +8,7 @@ import numpy as np
 from support.api_service import ARMS, SCRIPT, VECTOR, Api, Clock, learn
 
 from syndicated._statefile import pack, unpack
-from syndicated.service.core.state import State
+from syndicated.service.bandits.state import State
 from syndicated_client import join_body
 
 

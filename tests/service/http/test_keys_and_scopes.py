@@ -7,7 +7,7 @@ from pathlib import Path
 from support.api_service import SCRIPT, Api
 
 from syndicated.cli import serve
-from syndicated.service.core.state import hash_key
+from syndicated.service.bandits.state import hash_key
 from syndicated.service.http.auth import Sessions, ensure_admin_key
 from syndicated.service.http.endpoints import Endpoint
 from syndicated.service.http.routes import TABLE

@@ -22,7 +22,7 @@ from support.live_service import service as running
 from uvicorn.server import ServerState
 
 from syndicated.service import Limits
-from syndicated.service.core.problems import Problem
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.http import limits, workers
 from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
 from syndicated.service.http.headers import BINARY, BYTES

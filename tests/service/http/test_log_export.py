@@ -10,9 +10,9 @@ import pytest
 from support.api_service import Api, learn
 
 from syndicated._statefile import unpack
+from syndicated.service.bandits.state import State
 from syndicated.service.core import export, log_lines
 from syndicated.service.core.log_lines import LogLine, to_line
-from syndicated.service.core.state import State
 from syndicated.service.http import handlers, parquet
 from syndicated.store import StoreError, _sql
 

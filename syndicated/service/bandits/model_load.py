@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from syndicated.agent import Agent
 from syndicated.errors import StateError
-from syndicated.service.core.bandit import build_parts
-from syndicated.service.core.messages import Spec
-from syndicated.service.core.records import encode
+from syndicated.service.bandits.bandit import build_parts
+from syndicated.service.bandits.messages import Spec
+from syndicated.service.bandits.records import encode
 from syndicated.store import Event, Store
 from syndicated.store._seal import PackedBody
 from syndicated.types import Decision

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from support.core_service import ARMS, ASK, VECTOR, Harness, PlayCore, refused, run
 
-from syndicated.service.core.arms import RegisteredArms
-from syndicated.service.core.limits import Limits
-from syndicated.service.core.messages import Arm, Create, DecideRequest, Spec
+from syndicated.service.bandits.arms import RegisteredArms
+from syndicated.service.bandits.messages import Arm, Create, DecideRequest, Spec
+from syndicated.service.commit.limits import Limits
 from syndicated.service.core.service import Service
 from syndicated.store import SQLite, StoreError, UnknownCommitError
 
@@ -52,7 +52,7 @@ def test_callers_that_ask_again_at_once_share_a_batch_with_those_who_asked_meanw
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("COLLECT_SHARE", "MAX_COLLECT_SECONDS"):
-        monkeypatch.setattr(f"syndicated.service.core.group_commit.{name}", 1e9)
+        monkeypatch.setattr(f"syndicated.service.commit.group_commit.{name}", 1e9)
 
     async def test(harness: Harness) -> None:
         await harness.create()
@@ -78,8 +78,8 @@ def test_a_batch_does_not_wait_for_callers_if_there_is_no_room_or_a_request_that
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("COLLECT_SHARE", "MAX_COLLECT_SECONDS"):
-        monkeypatch.setattr(f"syndicated.service.core.group_commit.{name}", 1e9)
-    monkeypatch.setattr("syndicated.service.core.group_commit.MAX_BATCH_REQUESTS", 3)
+        monkeypatch.setattr(f"syndicated.service.commit.group_commit.{name}", 1e9)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_BATCH_REQUESTS", 3)
 
     async def test(harness: Harness) -> None:
         await harness.create()
@@ -318,7 +318,7 @@ def test_a_snapshot_is_taken_when_a_replay_would_take_long(
         snapshots = harness.service.group_commit.snapshots
         await harness.decide()
         assert not await harness.service.read(lambda batch: batch.store.snapshots())
-        monkeypatch.setattr("syndicated.service.core.snapshots.REPLAY_SECONDS", 0.0)
+        monkeypatch.setattr("syndicated.service.commit.snapshots.REPLAY_SECONDS", 0.0)
         await harness.decide()
         await harness.snapshots_are_taken()
         saved = await harness.service.read(lambda batch: batch.store.snapshots())

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from syndicated.service.core.bandit import Turn
-from syndicated.service.core.records import Record
-from syndicated.service.core.state import Folded, State
+from syndicated.service.bandits.bandit import Turn
+from syndicated.service.bandits.records import Record
+from syndicated.service.bandits.state import Folded, State
 from syndicated.store import Event
 
 

@@ -7,9 +7,9 @@ import pytest
 from support.core_service import Harness, PlayCore, exported, refused
 
 from syndicated.errors import InputError
+from syndicated.service.bandits.messages import Arm
+from syndicated.service.bandits.records import decode_decided
 from syndicated.service.core.log_lines import LogLine, parse, to_line
-from syndicated.service.core.messages import Arm
-from syndicated.service.core.records import decode_decided
 
 SPEC: dict[str, Any] = {"features": {"kind": "hashed", "dim": 2**18}, "policy": {"name": "DiagonalUCB"}, "log": "all"}
 

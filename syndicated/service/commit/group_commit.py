@@ -29,12 +29,12 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
-from syndicated.service.core.batch import Batch, Request
-from syndicated.service.core.follower import Follower
-from syndicated.service.core.limits import Limits
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.snapshots import Snapshots
-from syndicated.service.core.state import State
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.batch import Batch, Request
+from syndicated.service.commit.follower import Follower
+from syndicated.service.commit.limits import Limits
+from syndicated.service.commit.snapshots import Snapshots
 from syndicated.store import Store, StoreConflictError, StoreError, UnknownCommitError
 from syndicated.store._base import steady_time
 

@@ -14,11 +14,11 @@ from syndicated._learner import PIECE_BYTES
 from syndicated._statefile import pack, unpack
 from syndicated._validation import shorten
 from syndicated.errors import InputError
-from syndicated.service.core.bandit import Bandit, BanditDraft
-from syndicated.service.core.messages import Arm, Spec
-from syndicated.service.core.model_load import LOADING_KINDS, PART_KINDS, PIECE, ModelLoad, decode_load
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import RECORD_BYTES, Key, Record, decode
+from syndicated.service.bandits.bandit import Bandit, BanditDraft
+from syndicated.service.bandits.messages import Arm, Spec
+from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, ModelLoad, decode_load
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import RECORD_BYTES, Key, Record, decode
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
 
 log = logging.getLogger("syndicated")

@@ -14,13 +14,14 @@ from support.core_service import Clock, Harness, PlayCore, contents, refused, ru
 
 from syndicated import Agent, ArmUCB
 from syndicated._agent_state import AgentCopy
-from syndicated.service.core import admin, model_load
-from syndicated.service.core.bandit import Bandit
+from syndicated.service.bandits import model_load
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Arm
+from syndicated.service.bandits.model_load import ModelLoad
+from syndicated.service.bandits.state import Draft, State
+from syndicated.service.commit.snapshots import Snapshots
+from syndicated.service.core import admin
 from syndicated.service.core.journal_check import verify
-from syndicated.service.core.messages import Arm
-from syndicated.service.core.model_load import ModelLoad
-from syndicated.service.core.snapshots import Snapshots
-from syndicated.service.core.state import Draft, State
 from syndicated.store import SQLite, StoreError, _sqlite
 from syndicated.types import Decision
 
@@ -31,7 +32,7 @@ SPEC: dict[str, Any] = {"features": {"kind": "open", "dim": 4}}
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of an array at a time."""
-    for module in ("_agent_state", "service.core.state"):
+    for module in ("_agent_state", "service.bandits.state"):
         monkeypatch.setattr(f"syndicated.{module}.PIECE_BYTES", 1)
 
 
@@ -433,7 +434,7 @@ async def _change_seed(admin_: admin.Admin) -> None:
 def test_a_snapshot_that_fails_is_told_and_tried_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.snapshots.EVENTS_PER_SNAPSHOT", 2)
+    monkeypatch.setattr("syndicated.service.commit.snapshots.EVENTS_PER_SNAPSHOT", 2)
     encode = Draft.encode
 
     def fail(self: Draft) -> Any:

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from support.core_service import Harness, PlayCore, exported, latest
 
-from syndicated.service.core.arms import RegisteredArms
-from syndicated.service.core.limits import Limits
+from syndicated.service.bandits.arms import RegisteredArms
+from syndicated.service.bandits.messages import DecideRequest
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import RECORD_BYTES, Decided
+from syndicated.service.bandits.size_limits import QUICK_WORK
+from syndicated.service.commit.limits import Limits
 from syndicated.service.core.log_lines import to_line
-from syndicated.service.core.messages import DecideRequest
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import RECORD_BYTES, Decided
 from syndicated.service.core.service import Service
 from syndicated.service.core.services import Services
-from syndicated.service.core.size_limits import QUICK_WORK
 from syndicated.service.http.endpoints import Call
 from syndicated.service.http.handlers import decide
 from syndicated.service.http.metrics import Metrics
@@ -53,7 +53,7 @@ def test_a_refused_request_frees_its_arms(play_core: PlayCore) -> None:
 def test_decisions_in_memory_are_bounded_in_bytes_and_others_are_looked_up(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.state.MAX_RECORD_BYTES", 10_000)
+    monkeypatch.setattr("syndicated.service.bandits.state.MAX_RECORD_BYTES", 10_000)
 
     async def test(harness: Harness) -> None:
         await harness.create()
@@ -105,7 +105,7 @@ def test_expectation_27_large_requests_are_read_on_another_thread(
 
 
 def test_a_history_keeps_its_size(play_core: PlayCore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syndicated.service.core.history.MAX_ROWS", 10)
+    monkeypatch.setattr("syndicated.service.bandits.history.MAX_ROWS", 10)
 
     async def test(harness: Harness) -> None:
         await harness.create()

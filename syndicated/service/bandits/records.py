@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from syndicated._decided_by import By
 from syndicated.errors import InputError
-from syndicated.service.core.messages import RankedArm, Scope
+from syndicated.service.bandits.messages import RankedArm, Scope
 from syndicated.store import Event
 from syndicated.types import Choice, Decision
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from syndicated._series import evenly_spaced
-from syndicated.service.core.history import FIXED_COLUMNS, History
+from syndicated.service.bandits.history import FIXED_COLUMNS, History
 
 MAX_PAST_EPOCHS = 10  # the last ones
 MAX_PAST_ROWS = 60  # of the history of each

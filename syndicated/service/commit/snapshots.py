@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.follower import Follower
-from syndicated.service.core.own_thread import T, on_own_thread
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.state import SERVICE_ID, Draft
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.state import SERVICE_ID, Draft
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.follower import Follower
+from syndicated.service.commit.own_thread import T, on_own_thread
 from syndicated.store import Store, StoreError
 
 KEPT_SNAPSHOTS = 20  # of each bandit

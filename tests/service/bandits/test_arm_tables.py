@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from syndicated.service.core.records import Decided, decode_decided, encode
-from syndicated.service.core.tables import pack_arms, pack_table, unpack_arms, unpack_table
+from syndicated.service.bandits.records import Decided, decode_decided, encode
+from syndicated.service.bandits.tables import pack_arms, pack_table, unpack_arms, unpack_table
 from syndicated.types import Array
 
 

@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext, suppress
 
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.messages import Spec
-from syndicated.service.core.model_load import ModelLoad
-from syndicated.service.core.own_thread import on_own_thread
-from syndicated.service.core.state import State
-from syndicated.service.core.unsettled import Unsettled
+from syndicated.service.bandits.messages import Spec
+from syndicated.service.bandits.model_load import ModelLoad
+from syndicated.service.bandits.state import State
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.own_thread import on_own_thread
+from syndicated.service.commit.unsettled import Unsettled
 from syndicated.store import DamageError, Event, Store, StoreError
 
 POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody notified before

@@ -30,13 +30,13 @@ from syndicated.policies import POLICIES
 from syndicated.policies._neural_policy import NeuralPolicy
 from syndicated.policies.base import ArmPolicy
 from syndicated.registry import find
-from syndicated.service.core.arms import ArmTable, RegisteredArms
-from syndicated.service.core.history import History
-from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
-from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
-from syndicated.service.core.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
-from syndicated.service.core.size_limits import check_networks, max_known_arms
-from syndicated.service.core.tables import pack_arms, pack_table
+from syndicated.service.bandits.arms import ArmTable, RegisteredArms
+from syndicated.service.bandits.history import History
+from syndicated.service.bandits.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
+from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
+from syndicated.service.bandits.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
+from syndicated.service.bandits.size_limits import check_networks, max_known_arms
+from syndicated.service.bandits.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream

@@ -10,7 +10,7 @@ from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.features import Encoder, PreparedArm
 from syndicated.features._base import Context
-from syndicated.service.core.messages import Arm, DecideRequest
+from syndicated.service.bandits.messages import Arm, DecideRequest
 from syndicated.types import Array
 
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from syndicated.service.core.history import History, mean_and_error
-from syndicated.service.core.messages import ArmNumbers
+from syndicated.service.bandits.history import History, mean_and_error
+from syndicated.service.bandits.messages import ArmNumbers
 
 NOTHING = (0, 0, 0.0, 0.0)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.service.core.records import Decided, PackedTable
+from syndicated.service.bandits.records import Decided, PackedTable
 from syndicated.types import Array
 
 SMALL = np.dtype("<u2")  # of counts and numbers of columns

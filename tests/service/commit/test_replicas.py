@@ -12,14 +12,14 @@ from psycopg.pq import TransactionStatus
 from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, exported, latest, refused, run
 
 from syndicated._compiled import load_all
-from syndicated.service.core.batch import Batch
-from syndicated.service.core.follower import Follower
-from syndicated.service.core.group_commit import GroupCommit
-from syndicated.service.core.messages import Arm, Create, DecideRequest, RewardRequest, Spec
-from syndicated.service.core.records import decode, encode
+from syndicated.service.bandits.messages import Arm, Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.records import decode, encode
+from syndicated.service.bandits.state import SERVICE_ID, State
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.follower import Follower
+from syndicated.service.commit.group_commit import GroupCommit
 from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
-from syndicated.service.core.state import SERVICE_ID, State
 from syndicated.store import Event, StoreError, open_store
 from syndicated.store._postgres import Postgres
 
@@ -41,7 +41,7 @@ def test_what_takes_several_reads_is_read_at_one_moment(
         return after(self, *args, **named)
 
     monkeypatch.setattr(Postgres, "after", watch)
-    monkeypatch.setattr("syndicated.service.core.follower.MAX_READ_EVENTS", 0)
+    monkeypatch.setattr("syndicated.service.commit.follower.MAX_READ_EVENTS", 0)
 
     async def test(address: str) -> None:
         first, idle = Service(open_store(address)), Service(open_store(address))
@@ -60,7 +60,7 @@ def test_what_takes_several_reads_is_read_at_one_moment(
 def test_a_replica_folds_what_others_wrote_and_hears_of_a_change_when_idle(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.follower.POLL_SECONDS", 600.0)
+    monkeypatch.setattr("syndicated.service.commit.follower.POLL_SECONDS", 600.0)
 
     async def test(address: str) -> None:
         first, other = Service(open_store(address)), Service(open_store(address))
@@ -376,7 +376,7 @@ def test_old_events_are_dropped_in_pieces_and_other_replicas_go_on_as_they_are(
 
 
 def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syndicated.service.core.snapshots.EVENTS_PER_SNAPSHOT", 8)
+    monkeypatch.setattr("syndicated.service.commit.snapshots.EVENTS_PER_SNAPSHOT", 8)
 
     async def test() -> None:
         address = database()
@@ -399,7 +399,7 @@ def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], mo
 def test_a_snapshot_that_cannot_be_saved_holds_up_nobody_and_is_tried_again_later(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.core.snapshots.EVENTS_PER_SNAPSHOT", 3)
+    monkeypatch.setattr("syndicated.service.commit.snapshots.EVENTS_PER_SNAPSHOT", 3)
     attempts, save_beside = 0, Postgres.save_beside
 
     def refuse(self: Postgres, snapshots: Any, keep: int, after: int | None) -> bool:

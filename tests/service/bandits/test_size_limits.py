@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
-from syndicated.service.core import size_limits
-from syndicated.service.core.messages import Arm
+from syndicated.service.bandits import size_limits
+from syndicated.service.bandits.messages import Arm
 
 IDS: dict[str, Any] = {"features": {"kind": "open"}}
 SPECS: list[tuple[dict[str, Any], str]] = [

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import Struct
 
 from syndicated.errors import SyndicatedError
-from syndicated.service.core.bandit import Bandit, Turn
-from syndicated.service.core.messages import DecideRequest
-from syndicated.service.core.problems import Problem
-from syndicated.service.core.records import Decided, Record, encode
-from syndicated.service.core.state import State
+from syndicated.service.bandits.bandit import Bandit, Turn
+from syndicated.service.bandits.messages import DecideRequest
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import Decided, Record, encode
+from syndicated.service.bandits.state import State
 from syndicated.store import Event, Store, StoreError
 from syndicated.store._seal import PackedBody
 

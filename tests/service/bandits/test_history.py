@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from syndicated._decided_by import COUNTED, By
-from syndicated.service.core import history as module
-from syndicated.service.core.arm_numbers import arm_numbers, most_played
-from syndicated.service.core.bandit import Bandit
-from syndicated.service.core.history import HEAD_FIELDS, History, mean_and_error
-from syndicated.service.core.messages import Spec
-from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, MAX_PAST_ROWS
-from syndicated.service.core.records import Decided
+from syndicated.service.bandits import history as module
+from syndicated.service.bandits.arm_numbers import arm_numbers, most_played
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.history import HEAD_FIELDS, History, mean_and_error
+from syndicated.service.bandits.messages import Spec
+from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, MAX_PAST_ROWS
+from syndicated.service.bandits.records import Decided
 from syndicated.store import Event
 
 

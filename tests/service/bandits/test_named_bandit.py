@@ -10,10 +10,10 @@ import pytest
 from support.core_service import Harness, PlayCore, exported, refused
 
 from syndicated import Agent
-from syndicated.service.core.bandit import Bandit
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Arm, Create
+from syndicated.service.bandits.records import Decided
 from syndicated.service.core.log_lines import LogLine, to_line
-from syndicated.service.core.messages import Arm, Create
-from syndicated.service.core.records import Decided
 
 SMALL: dict[str, Any] = {"features": {"kind": "open", "dim": 4}}
 SCHEMA: dict[str, Any] = {

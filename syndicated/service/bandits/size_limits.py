@@ -15,7 +15,7 @@ from syndicated.features._json_table import MAX_ID as MAX_ARM_ID
 from syndicated.policies import POLICIES, LinUCB
 from syndicated.policies._neural_policy import NeuralPolicy
 from syndicated.registry import find
-from syndicated.service.core.messages import Arm, DecideRequest, Spec
+from syndicated.service.bandits.messages import Arm, DecideRequest, Spec
 from syndicated.types import Array
 
 MAX_ARMS = 10_000  # of a request, and registered with a bandit
