@@ -1,8 +1,9 @@
 """One, two and three replicas on one PostgreSQL, one hot bandit, in one run: do they add up?
 
 One replica is also asked by as many callers as each of the three: what a decision costs more then is not for replicas,
-but for smaller batches. Every group has a database of its own on the same server, and the groups take turns, so that
-ratios are between things measured within the same minutes. Replicas, database and load share the machine's cores.
+but for smaller batches. And three are asked by as many callers each as the one. Every group has a database of its own
+on the same server, and the groups take turns, so that ratios are between things measured within the same minutes.
+Replicas, database and load share the machine's cores.
 
     python benchmarks/replicas.py [BLOCKS] [REQUESTS]
 """
@@ -30,7 +31,8 @@ from rich.table import Table
 from service import SPACE, _key, cpu, free_port, server
 
 CONNECTIONS = 60
-GROUPS = ((1, CONNECTIONS), (1, CONNECTIONS // 3), (2, CONNECTIONS), (3, CONNECTIONS))  # replicas, and their callers
+# Replicas, and their callers.
+GROUPS = ((1, CONNECTIONS), (1, CONNECTIONS // 3), (2, CONNECTIONS), (3, CONNECTIONS), (3, 3 * CONNECTIONS))
 FOLLOW_SECONDS = 0.15  # after a block, in which the others fold its last events: they are a part of its cost
 BLOCKS = int(sys.argv[1]) if sys.argv[1:] else 7
 REQUESTS = int(sys.argv[2]) if sys.argv[2:] else 3000
