@@ -51,6 +51,7 @@ class SQLite(SQL):
                     check_same_thread=False,
                     timeout=LOCK_SECONDS,
                 )
+                self._db.text_factory = _text
                 values = self._db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
                 self._max_rows = min(MAX_STATEMENT_ROWS, values // len(Event._fields))
                 self._db.execute("PRAGMA synchronous = FULL")
@@ -59,8 +60,10 @@ class SQLite(SQL):
                 if not read_only:
                     self._db.execute("PRAGMA journal_mode = WAL")
                     self._version()  # whoever reads makes the write-ahead log, if it is not there
-                    if wal is not None and len(wal.unread):
-                        self.scrub()  # of what a power failure cut short: after the next one it would look like damage
+                    if wal is not None:
+                        # Of what a power failure cut short, which after the next one would look like damage, and of
+                        # what was erased just before the end.
+                        self.scrub()
                     self._inodes = self._current_inodes()
         except StoreError:
             self.close()
@@ -95,10 +98,12 @@ class SQLite(SQL):
 
     def snapshot(self, bandit: int, seq: int) -> Snapshot | None:
         try:
-            return super().snapshot(bandit, seq)
+            found = super().snapshot(bandit, seq)
+            if found is None or isinstance(found.state, bytes):
+                return found
         except StoreError as error:  # a page of the file: an older snapshot and the log take its place
-            log.error("the snapshot of bandit %d at %d: %s", bandit, seq, error)
-            return Snapshot(bandit, seq, 0.0, b"")
+            log.error("the snapshot of bandit %s at %s: %s", bandit, seq, error)
+        return Snapshot(bandit, seq, 0.0, b"")
 
     def file_faults(self) -> list[str]:
         wal = read_wal(self._file)
@@ -111,8 +116,14 @@ class SQLite(SQL):
         return [" ".join(fault.split()) for fault in faults]
 
     def scrub(self) -> None:
-        """Empty the write-ahead log, which has pages of before the erasure."""
-        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Empty the write-ahead log, which has pages of before the erasure. It does not wait for readers."""
+        with self._errors():
+            self._db.execute("PRAGMA busy_timeout = 0")
+            try:
+                ((in_the_way, _, _),) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout = {int(1000 * LOCK_SECONDS)}")
+        self.has_traces = bool(in_the_way)
 
     def reader(self) -> "SQLite":
         return SQLite(self._file, read_only=True)
@@ -168,6 +179,11 @@ class SQLite(SQL):
     def _script(self, script: str) -> None:
         for statement in script.split(";"):
             self._run(statement)
+
+
+def _text(data: bytes) -> str:
+    """A text of a row; of a damaged one too, which is then no row that was written."""
+    return data.decode(errors="surrogateescape")
 
 
 def _inode(file: str) -> tuple[int, int] | None:

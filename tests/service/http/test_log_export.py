@@ -106,6 +106,9 @@ BAD_LINES: list[dict[str, Any]] = [
     {"choice": CHOICE | {"slot": -1}},
     {"seq": "x"},
     {"key": ""},
+    {"version": 2**63},
+    {"round": 2**63},
+    {"epoch": -1},
 ]
 
 
