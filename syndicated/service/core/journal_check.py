@@ -2,7 +2,7 @@
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import Path
@@ -45,10 +45,8 @@ def verify(store: Store) -> list[str]:
     with store.view():
         snapshots = list(_snapshots(store))
         faults = [*store.file_faults(), *(fault for _, fault in chain(_scan(store, snapshots), snapshots) if fault)]
-        named = {snapshot.bandit for snapshot, fault in snapshots if snapshot is not None and fault}
         try:
-            lost = State.load(store).rebuilt - named
-            faults += [f"the newest snapshot of bandit {bandit} is lost" for bandit in sorted(lost)]
+            faults += _lost(State.load(store).rebuilt, snapshots)
         except StoreError as error:
             faults.append(f"no service can start from it: {error}")
     return faults
@@ -74,7 +72,7 @@ def repair(address: str, file: Path) -> Repaired:
             faults = [*file_faults, *(fault for _, fault in [*scanned, *snapshots] if fault), *orphans]
             lost = [snapshot for snapshot, fault in snapshots if snapshot is not None and fault]
             try:
-                _replace(target, _newest(lost, kept))
+                faults += _lost(_replace(target, _newest(lost, kept)), snapshots)
                 State.load(target)
                 can_start = True
             except StoreError as error:
@@ -113,16 +111,23 @@ def _is_readable(event: Event) -> bool:
         return False
 
 
-def _replace(target: Store, lost: Sequence[Snapshot]) -> None:
+def _lost(rebuilt: Set[int], snapshots: Sequence[tuple[Snapshot | None, str]]) -> list[str]:
+    """What to say of bandits that were made anew, and have no snapshot that is damaged."""
+    damaged = {snapshot.bandit for snapshot, fault in snapshots if snapshot is not None and fault}
+    return [f"the newest snapshot of bandit {bandit} is lost" for bandit in sorted(rebuilt - damaged)]
+
+
+def _replace(target: Store, lost: Sequence[Snapshot]) -> Set[int]:
     """Save snapshots in the place of those that were the newest of their bandits: an older one is not what they were.
 
     So it is with a service's snapshot that knows of a bandit of which nothing is left.
 
-    The other snapshots say that there is nothing to fold before them.
+    The other snapshots say that there is nothing to fold before them. Which bandits were made anew.
     """
     state = State.load(target, lost=lost)
     if state.rebuilt:
         target.save(state.snapshots(), keep=sys.maxsize)
+    return state.rebuilt
 
 
 def _newest(snapshots: Sequence[Snapshot], kept: Sequence[Snapshot]) -> list[Snapshot]:

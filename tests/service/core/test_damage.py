@@ -251,6 +251,8 @@ def test_expectation_30_a_snapshot_that_is_lost_is_made_anew(
     assert _loaded(file) == before
     assert caplog.messages == [f"the newest snapshot of bandit {bandit} is lost, an older one and the log are used"]
     assert _faults(file) == [f"the newest snapshot of bandit {bandit} is lost"]
+    assert repair(str(file), file.with_name("saved.db")).faults == _faults(file)
+    assert (_faults(file.with_name("saved.db")), _loaded(file.with_name("saved.db"))) == ([], before)
     _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = 5"))
     if "seq" not in which:
         with pytest.raises(DamageError, match=f"bandit {bandit} is damaged or lost, and the log from 1 to 18 lacks 1 "):
