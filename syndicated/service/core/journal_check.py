@@ -12,7 +12,7 @@ import msgspec
 
 from syndicated.errors import InputError, StateError
 from syndicated.service.core.model_load import PART_KINDS
-from syndicated.service.core.records import decode
+from syndicated.service.core.records import decode, decode_decided
 from syndicated.service.core.state import AUDIT_KINDS, SERVICE_ID, State, events_upto, model_parts, unpack_snapshot
 from syndicated.store import Event, Snapshot, Store, StoreError
 from syndicated.store._base import MAX_SEQ
@@ -72,7 +72,8 @@ def repair(address: str, file: Path) -> Repaired:
             faults = [*file_faults, *(fault for _, fault in [*scanned, *snapshots] if fault), *orphans]
             lost = [snapshot for snapshot, fault in snapshots if snapshot is not None and fault]
             try:
-                faults += _lost(_replace(target, _newest(lost, kept)), snapshots)
+                rebuilt = _replace(target, _newest(lost, kept))
+                faults += _lost(rebuilt - {SERVICE_ID} if orphans else rebuilt, snapshots)
                 State.load(target)
                 can_start = True
             except StoreError as error:
@@ -106,6 +107,8 @@ def _number(event: Event, name: str) -> int:
 def _is_readable(event: Event) -> bool:
     """Whether the body of an event could be one: those of before there were checksums may be anything."""
     try:
+        if event.kind == "decide" and event.body:
+            decode_decided(event.body)
         return isinstance(decode(event.body), dict) if event.body else event.kind not in AUDIT_KINDS
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False

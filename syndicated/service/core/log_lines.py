@@ -214,7 +214,7 @@ class Importer:
             seq,
             self._bandit.id,
             line.kind,
-            check_number("at", line.at, 0, self._now),
+            check_number("at", line.at, 0, self._now) + 0.0,  # a zero without a sign, as every store keeps it
             key=line.key,
             subject=line.subject,
         )

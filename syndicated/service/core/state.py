@@ -98,7 +98,7 @@ class State:
         for run in _runs(map(_stored, store.after(state.seq, upto=upto, bodiless=PIECE))):
             state._fold_stored(run, store)
         state.followed = state.seq
-        if at_end is not None and not store.has_gaps:
+        if at_end is not None:
             state._tell_gaps(store, state.events - counted)
         return state
 
@@ -108,8 +108,8 @@ class State:
         Those that were pruned are before it.
         """
         missing = self.seq - self.snapped - count if count else max(0, self.snapped - store.last())
-        if missing:
-            log.error("the log lacks %d of its last events, up to %d; see `syndicated verify`", missing, self.seq)
+        if missing and not (count and store.has_gaps):  # where numbers may be unused
+            log.error("the log lacks up to %d of its last events, up to %d; see `syndicated verify`", missing, self.seq)
 
     def _take_newest(self, store: Store, newest: Snapshot, lost: Sequence[Snapshot]) -> Snapshot | None:
         """Take the newest snapshot of a bandit that can be read, if there is one: this, unless it is lost, or older."""

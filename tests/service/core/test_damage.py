@@ -175,10 +175,10 @@ def test_expectation_30_events_that_are_missing_at_the_end_are_named(
         last, snapped = store.last(), store.snapshots(0)[0].seq
     _change(file, lambda db: db.execute(f"DELETE FROM log WHERE seq = {last - 1}"))  # after the snapshots
     _loaded(file)
-    assert caplog.messages == [f"the log lacks 1 of its last events, up to {last}; see `syndicated verify`"]
+    assert caplog.messages == [f"the log lacks up to 1 of its last events, up to {last}; see `syndicated verify`"]
     _change(file, lambda db: db.execute(f"DELETE FROM log WHERE seq >= {snapped - 1}"))  # learned, and gone
     assert _faults(file) == [f"2 events are missing that were not pruned, among {snapped - 1} to {snapped}"]
-    assert caplog.messages[-1] == f"the log lacks 2 of its last events, up to {snapped}; see `syndicated verify`"
+    assert caplog.messages[-1] == f"the log lacks up to 2 of its last events, up to {snapped}; see `syndicated verify`"
 
 
 EMPTIED = {
