@@ -55,6 +55,8 @@ def unpack(data: bytes) -> tuple[dict[str, Any], Arrays]:
 
     It may be large: nothing here keeps other threads from their turn for as long as it takes to copy the whole.
     """
+    if not isinstance(data, bytes):  # a column of a damaged journal may hold anything
+        raise StateError(f"a state must be bytes; got {shorten(data)}")
     content, digest = memoryview(data)[:-DIGEST], data[-DIGEST:]
     if hashlib.sha256(content).digest() != digest:
         raise StateError(f"a state must be a whole file as state() gave it; got {len(data)} other bytes")

@@ -85,6 +85,7 @@ class Store(ABC):
 
     shared: ClassVar[bool]
     clock_offset: float = 0.0  # seconds that the store's own clock, if it has one, is ahead of `steady_time`
+    has_traces = False  # whether its files have something that was erased, since a reader was in the way of `scrub`
 
     @abstractmethod
     def batch(self) -> AbstractContextManager[int]:
@@ -236,7 +237,10 @@ class Store(ABC):
 
     @abstractmethod
     def scrub(self) -> None:
-        """After a batch that erased something: remove what the journal's files still have of it, as far as possible."""
+        """After a batch that erased something: remove what the journal's files still have of it, as far as possible.
+
+        If `has_traces` is true afterwards, it is to be called again.
+        """
 
     @abstractmethod
     def touch(self) -> None:

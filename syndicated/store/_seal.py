@@ -73,6 +73,8 @@ def _is_event(row: Sequence[Any]) -> bool:
 
 def _checksum(row: Sequence[Any], body: bytes) -> bytes:
     seq, bandit, kind, at, ref, learn, key, subject, _ = row
-    numbers = _pack_numbers(seq, bandit, at, -1 if ref is None else ref, math.nan if learn is None else learn + 0.0)
+    # Zeros without a sign, as SQLite gives them back.
+    learned = math.nan if learn is None else learn + 0.0
+    numbers = _pack_numbers(seq, bandit, at + 0.0, -1 if ref is None else ref, learned)
     text = f"{kind}\0{key or ''}\0{subject or ''}".encode("utf-8", "surrogatepass")
     return zlib.crc32(body, zlib.crc32(numbers + text)).to_bytes(4, "little")

@@ -30,6 +30,7 @@ log = logging.getLogger("syndicated")
 COLUMNS = ", ".join(Event._fields)
 LARGE = f"SELECT {COLUMNS} FROM log WHERE seq = ?"
 FIRST_CHUNK_EVENTS = 16  # that are read first where many may come, to see how large they are
+MAX_SECRET = 64  # bytes, as many as a hash takes
 CHUNK_GROWTH = 8  # times as many as before that are read at most
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL);
@@ -262,19 +263,25 @@ class SQL(Store):
 
     @property
     def secret(self) -> bytes:
-        rows = self._rows("SELECT value FROM meta WHERE name = 'secret'")
-        if not rows:
+        found = self._meta("secret")
+        if found is None or not 0 < len(found) <= MAX_SECRET:
             raise DamageError(f"{self.name} is damaged: it has no secret, which its ids are made with")
-        return bytes(rows[0][0])
+        return found
 
     @property
     def has_gaps(self) -> bool:
-        return self.shared or bool(self._rows("SELECT value FROM meta WHERE name = 'gaps'"))
+        return self.shared or self._meta("gaps") is not None
 
     @property
     def group(self) -> list[str]:
-        rows = self._rows("SELECT value FROM meta WHERE name = 'group'")
-        return bytes(rows[0][0]).decode().split() if rows else []
+        return (self._meta("group") or b"").decode(errors="replace").split()
+
+    def _meta(self, name: str) -> bytes | None:
+        """What the journal says of itself, if it does."""
+        rows = self._rows("SELECT value FROM meta WHERE name = ?", name)
+        if rows and not isinstance(rows[0][0], bytes):
+            raise DamageError(f"{self.name} is damaged: its {name} is not what was written")
+        return rows[0][0] if rows else None
 
     def join(self, group: Sequence[str]) -> None:
         value = " ".join(group).encode()

@@ -65,6 +65,7 @@ class SQLite(SQL):
                     check_same_thread=False,
                     timeout=LOCK_SECONDS,
                 )
+                self._db.text_factory = _text
                 values = self._db.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
                 self._max_rows = min(MAX_STATEMENT_ROWS, values // len(Event._fields))
                 self._db.execute("PRAGMA synchronous = FULL")
@@ -73,8 +74,10 @@ class SQLite(SQL):
                 if not read_only:
                     self._db.execute("PRAGMA journal_mode = WAL")
                     self._version()  # whoever reads makes the write-ahead log, if it is not there
-                    if wal is not None and len(wal.unread):
-                        self.scrub()  # of what a power failure cut short: after the next one it would look like damage
+                    if wal is not None:
+                        # Of what a power failure cut short, which after the next one would look like damage, and of
+                        # what was erased just before the end.
+                        self.scrub()
                     self._inodes = self._current_inodes()
         except StoreError:
             self.close()
@@ -137,17 +140,17 @@ class SQLite(SQL):
         """Write the pieces of a snapshot; what it has in the place of its state."""
         if self._version() < PIECES_SCHEMA:
             self._run("UPDATE meta SET value = ? WHERE name = 'schema'", b"%d" % PIECES_SCHEMA)
-        ((last,),) = self._rows("SELECT coalesce(max(seq), 0) FROM snapshots WHERE bandit = ?", ~snapshot.bandit)
+        ((last,),) = self._rows("SELECT coalesce(max(seq), 0) FROM snapshots WHERE bandit = ~?", snapshot.bandit)
         first, state = last + 1, memoryview(snapshot.state)
         for start in range(0, len(state), PIECE_BYTES):
             last, piece = last + 1, state[start : start + PIECE_BYTES]
-            self._run("INSERT INTO snapshots VALUES (?, ?, ?, ?)", ~snapshot.bandit, last, snapshot.at, piece)
+            self._run("INSERT INTO snapshots VALUES (~?, ?, ?, ?)", snapshot.bandit, last, snapshot.at, piece)
             yield len(piece)
         return f"{len(state)} {first} {last}"
 
     def _drop_pieces(self, bandit: int) -> Iterator[int]:
         """Drop the pieces that no snapshot of a bandit names; the bytes that this reads and frees."""
-        numbers = [number for (number,) in self._rows("SELECT seq FROM snapshots WHERE bandit = ?", ~bandit)]
+        numbers = [number for (number,) in self._rows("SELECT seq FROM snapshots WHERE bandit = ~?", bandit)]
         if not numbers:
             return
         texts = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND typeof(state) = 'text'", bandit)
@@ -155,7 +158,7 @@ class SQLite(SQL):
         named = [_piece_numbers(text) for (text,) in texts]
         for number in numbers:
             if not any(number in one for one in named):
-                where, piece = "FROM snapshots WHERE bandit = ? AND seq = ?", (~bandit, number)
+                where, piece = "FROM snapshots WHERE bandit = ~? AND seq = ?", (bandit, number)
                 ((size,),) = self._rows(f"SELECT coalesce(length(state), 0) {where}", *piece)
                 with self._not_overwriting():
                     self._run(f"DELETE {where}", *piece)
@@ -179,8 +182,8 @@ class SQLite(SQL):
                 found = super().snapshot(bandit, seq)
                 return None if found is None else found._replace(state=self._joined(bandit, found.state))
         except StoreError as error:  # a page of the file: an older snapshot and the log take its place
-            log.error("the snapshot of bandit %d at %d: %s", bandit, seq, error)
-            return Snapshot(bandit, seq, 0.0, b"")
+            log.error("the snapshot of bandit %s at %s: %s", bandit, seq, error)
+        return Snapshot(bandit, seq, 0.0, b"")
 
     def _joined(self, bandit: int, state: Any) -> bytes:
         """The state of a snapshot, of what it has in its place if that is in pieces."""
@@ -188,7 +191,7 @@ class SQLite(SQL):
             return state
         pieces = list[bytes]()
         for number in _piece_numbers(state):
-            rows = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND seq = ?", ~bandit, number)
+            rows = self._rows("SELECT state FROM snapshots WHERE bandit = ~? AND seq = ?", bandit, number)
             if not rows or not isinstance(rows[0][0], bytes):
                 raise DamageError(f"{self.name} is damaged: piece {number} is missing or none")
             pieces.append(rows[0][0])
@@ -205,8 +208,14 @@ class SQLite(SQL):
         return [" ".join(fault.split()) for fault in faults]
 
     def scrub(self) -> None:
-        """Empty the write-ahead log, which has pages of before the erasure."""
-        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Empty the write-ahead log, which has pages of before the erasure. It does not wait for readers."""
+        with self._errors():
+            self._db.execute("PRAGMA busy_timeout = 0")
+            try:
+                ((in_the_way, _, _),) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self._db.execute(f"PRAGMA busy_timeout = {int(1000 * LOCK_SECONDS)}")
+        self.has_traces = bool(in_the_way)
 
     def reader(self) -> "SQLite":
         return SQLite(self._file, read_only=True)
@@ -271,6 +280,11 @@ def _piece_numbers(text: Any) -> range:
     except (AttributeError, ValueError):
         return range(0)
     return range(first, last + 1)
+
+
+def _text(data: bytes) -> str:
+    """A text of a row; of a damaged one too, which is then no row that was written."""
+    return data.decode(errors="surrogateescape")
 
 
 def _inode(file: str) -> tuple[int, int] | None:

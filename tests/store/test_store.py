@@ -1285,6 +1285,37 @@ def test_erasure_reaches_the_write_ahead_log(tmp_path: Path) -> None:
     store.close()
 
 
+def test_erasure_reaches_the_write_ahead_log_once_readers_are_gone(tmp_path: Path) -> None:
+    def has_traces() -> bool:
+        return any(b"person" in part.read_bytes() for part in tmp_path.iterdir())
+
+    file = tmp_path / "journal.db"
+    store = SQLite(file)
+    store.write([Event(1, 1, "decide", 0.0, subject="a person")])
+    with closing(SQLite(file, read_only=True)) as reader, reader.view():
+        assert reader.last() == 1
+        with store.batch():
+            store.erase("a person")
+        store.scrub()
+        assert (store.has_traces, has_traces()) == (True, True)
+    store.scrub()
+    assert (store.has_traces, has_traces()) == (False, False)
+    store.write([Event(2, 1, "decide", 0.0, subject="a person")])
+    with store.batch():
+        store.erase("a person")
+    for ending in ("", "-wal"):  # as a process leaves them that is killed before it scrubs
+        shutil.copyfile(f"{file}{ending}", tmp_path / f"killed.db{ending}")
+    store.close()
+    assert has_traces()
+    SQLite(tmp_path / "killed.db").close()
+    assert not has_traces()
+
+
+def test_a_time_of_minus_zero_is_no_damage(store: Store) -> None:
+    _add(store, [Event(0, 1, "decide", -0.0)])
+    assert [event.at for event, _ in store.after(0)] == [0.0]
+
+
 def test_what_postgres_refuses_is_a_store_error(database: Callable[[], str], journals: Journals) -> None:
     store = journals.open(database())
     with pytest.raises(StoreError, match=r"^the journal cannot be used: .*0x00$"):

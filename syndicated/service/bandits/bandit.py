@@ -21,7 +21,7 @@ from syndicated._agent_state import AgentCopy
 from syndicated._argmax import explain
 from syndicated._decided_by import COUNTED, By
 from syndicated._player import Proposal
-from syndicated._statefile import pack, unpack
+from syndicated._statefile import Arrays, pack, unpack
 from syndicated._validation import check_number, check_range, shorten
 from syndicated.agent import Agent, build_agent, check_sparse
 from syndicated.errors import InputError
@@ -329,9 +329,9 @@ class Bandit:
         """The agent's state as it is now, of which large arrays are still to be copied."""
         return AgentCopy(self.agent.player, self.agent.round, self.agent.choice)
 
-    def snapshot(self, events: int = 0) -> bytes:
-        """The whole bandit as the content of a file; `events` is how many the log has up to it."""
-        draft = BanditDraft(self, events)
+    def snapshot(self) -> bytes:
+        """The whole bandit as the content of a file."""
+        draft = BanditDraft(self, {})
         while not draft.advance():
             pass
         return draft.encode()
@@ -339,7 +339,11 @@ class Bandit:
     @classmethod
     def from_snapshot(cls, data: bytes, seq: int = 0) -> "Bandit":
         """The bandit that a snapshot is of, which was taken at this sequence number."""
-        head, arrays = unpack(data)
+        return cls.from_parts(*unpack(data), seq)
+
+    @classmethod
+    def from_parts(cls, head: Mapping[str, Any], arrays: Arrays, seq: int) -> "Bandit":
+        """The bandit of the head and the arrays of a snapshot."""
         bandit = cls(head["id"], head["name"], msgspec.convert(head["spec"], Spec), head["epoch"])
         bandit.retired, bandit.version = head["retired"], head["learned"]
         bandit.closed, bandit.lates = head["closed"], head["lates"]
@@ -379,11 +383,12 @@ class BanditDraft:
     be called by any thread.
     """
 
-    def __init__(self, bandit: Bandit, events: int) -> None:
+    def __init__(self, bandit: Bandit, place: Mapping[str, Any]) -> None:
+        """The `place` in the log: the number and the time of the last event, and how many there are up to it."""
         self._bandit: Bandit | None = bandit  # until the copy is begun
         bandit.drafts.append(ref(self))
         self._head: dict[str, Any] = {
-            "events": events,
+            **place,
             "id": bandit.id,
             "name": bandit.name,
             "spec": bandit.spec,

@@ -56,7 +56,9 @@ class Lesson(Struct, frozen=True, gc=False):
         """Learn a reward that another model has learned before; the tuner learns nothing from what it has not drawn."""
         x = np.frombuffer(bytearray(self.x))
         row = x.reshape(2, -1) if self.sparse else x
-        decision = Decision(agent.id, 0, self.place, row, None, agent.policy.theory(0, {}), None, self.arm)
+        points = agent.tuner.points
+        params = agent.policy.theory(0, points[0] if len(points) == 1 else {})  # some are learned with: a step size
+        decision = Decision(agent.id, 0, self.place, row, None, params, None, self.arm)
         agent.player.learn(decision, reward)
 
 

@@ -5,15 +5,15 @@ import logging
 import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
 
 from syndicated._learner import PIECE_BYTES
-from syndicated._statefile import pack, unpack
+from syndicated._statefile import Arrays, pack, unpack
 from syndicated._validation import shorten
-from syndicated.errors import InputError
+from syndicated.errors import InputError, StateError
 from syndicated.service.bandits.bandit import Bandit, BanditDraft
 from syndicated.service.bandits.messages import Arm, Spec
 from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, ModelLoad, decode_load
@@ -65,65 +65,101 @@ class State:
         self.keys: dict[str, Key] = {}
         self.by_hash: dict[str, Key] = {}
         self.changed: set[int] = set()  # bandits, and the service itself, since somebody emptied this
-        self.rebuilt: set[int] = set()  # the same, whose newest snapshot cannot be read
+        self.rebuilt: set[int] = set()  # the same, whose newest snapshot cannot be read, or is lost
+        self._last: dict[int, int] = {}  # the last event of each bandit that has changed it: no snapshot may be older
         self._records: OrderedDict[int, Record] = OrderedDict()
         self._record_bytes = 0
 
     @classmethod
     def load(
-        cls, store: Store, *, whole: bool = False, upto: int | None = None, lost: Sequence[Snapshot] = ()
+        cls, store: Store, *, whole: bool = False, upto: int | None = None, lost: Sequence[Snapshot] | None = None
     ) -> "State":
         """The state of a journal: its snapshots and the log after them up to `upto`, or with `whole` all of the log.
 
-        `lost` are the newest snapshots of some bandits, which the store has no more: what they were of is made anew, of
-        what there is.
+        `lost`, of a store that lacks what was damaged, are the newest snapshots of some bandits: what they were of is
+        made anew, of what there is.
         """
         state = cls()
-        newest = [] if whole else list({snapshot.bandit: snapshot for snapshot in [*store.snapshots(), *lost]}.values())
-        damaged = [snapshot for snapshot in newest if snapshot in lost or not state._take(snapshot)]
-        for snapshot in newest:
-            if snapshot.bandit == SERVICE_ID:
-                state.seq, state.snapped, state.at = snapshot.seq, snapshot.seq, snapshot.at
-        intact = (snapshot for snapshot in newest if snapshot not in damaged and snapshot.seq == state.seq)
-        state.events = next(map(events_upto, intact), state.seq)
-        for snapshot in damaged:
-            state._rebuild(store, snapshot, whole=not lost)
-            state.bandits = dict(sorted(state.bandits.items()))
+        newest = {} if whole else {snapshot.bandit: snapshot for snapshot in [*store.snapshots(), *(lost or ())]}
+        newest = {of: snapshot for of, snapshot in newest.items() if isinstance(of, int)}  # or nobody's, of a bad row
+        taken = {of: state._take_newest(store, snapshot, lost or ()) for of, snapshot in newest.items()}
+        at_end = max(filter(None, taken.values()), key=lambda snapshot: snapshot.seq, default=None)
+        if at_end is not None:
+            state.seq, state.at, state.events = at_end.seq, at_end.at, events_upto(at_end)
+        elif newest and lost is None:
+            _check_whole(store, newest[min(newest)])
+        state.snapped = state.seq
+        damaged = {of for of, snapshot in taken.items() if snapshot is not newest[of]}
+        for of in sorted(damaged | state._outdated(taken, damaged)):
+            state._rebuild(store, of, taken.get(of), whole=lost is None)
+        state.bandits = dict(sorted(state.bandits.items()))
+        state.names = {bandit.name: bandit for bandit in state.bandits.values()}
+        counted = state.events
         for run in _runs(map(_stored, store.after(state.seq, upto=upto, bodiless=PIECE))):
             state._fold_stored(run, store)
         state.followed = state.seq
+        if at_end is not None:
+            state._tell_gaps(store, state.events - counted)
         return state
+
+    def _tell_gaps(self, store: Store, count: int) -> None:
+        """Say that events are missing after the snapshots, of which there are so many, or the last one of them.
+
+        Those that were pruned are before it.
+        """
+        missing = self.seq - self.snapped - count if count else max(0, self.snapped - store.last())
+        if missing and not (count and store.has_gaps):  # where numbers may be unused
+            log.error("the log lacks up to %d of its last events, up to %d; see `syndicated verify`", missing, self.seq)
+
+    def _take_newest(self, store: Store, newest: Snapshot, lost: Sequence[Snapshot]) -> Snapshot | None:
+        """Take the newest snapshot of a bandit that can be read, if there is one: this, unless it is lost, or older."""
+        if newest not in lost and self._take(newest):
+            return newest
+        return next((older for older in store.snapshots(newest.bandit) if older != newest and self._take(older)), None)
 
     def _take(self, snapshot: Snapshot) -> bool:
         """Take what a snapshot is of; false if it cannot be read."""
         try:
+            head, arrays = unpack_snapshot(snapshot)
             if snapshot.bandit == SERVICE_ID:
-                self._restore(snapshot.state)
+                self._restore(head)
             else:
-                self._add(Bandit.from_snapshot(snapshot.state, snapshot.seq))
+                self._add(Bandit.from_parts(head, arrays, snapshot.seq))
         except Exception as error:  # whatever damage leads to
             of = f"bandit {snapshot.bandit} at {snapshot.seq}"
             log.error("the snapshot of %s is damaged, an older one and the log are used: %s", of, error)
             return False
         return True
 
-    def _rebuild(self, store: Store, damaged: Snapshot, *, whole: bool) -> None:
-        """What a damaged snapshot was of, from an older one or none, and the log up to where all snapshots are.
+    def _outdated(self, taken: Mapping[int, Snapshot | None], damaged: Set[int]) -> set[int]:
+        """The bandits whose newest snapshot is lost: they, or the service, have changed after the one that there is."""
+        seqs = {of: snapshot.seq for of, snapshot in taken.items() if snapshot is not None}
+        needed = {**self._last, SERVICE_ID: self.seq}  # the service is in every save
+        found = {of for of, seq in needed.items() if seqs.get(of, 0) < seq}
+        for of in found - damaged:
+            log.error("the newest snapshot of bandit %d is lost, an older one and the log are used", of)
+        return found
+
+    def _rebuild(self, store: Store, of: int, older: Snapshot | None, *, whole: bool) -> None:
+        """A bandit as of where all snapshots are, from an older one, or none, and the log after it.
 
         The log must be `whole`: have as many events as the snapshots count, since a gap may be a number that was never
         used.
         """
-        upto, at, events, of = self.seq, self.at, self.events, damaged.bandit
-        older = next((s for s in store.snapshots(of) if s.seq < damaged.seq and self._take(s)), None)
+        upto, at, events = self.seq, self.at, self.events
         first, found = (1, 0) if older is None else (older.seq + 1, events_upto(older))
         for pair in map(_stored, store.after(first - 1, upto=upto, bodiless=PIECE)):
             found += 1
-            if of in _concerns(pair[0]):
+            concerned = _concerns(pair[0])
+            self._last |= dict.fromkeys(concerned - {SERVICE_ID, -1}, pair[0].seq)
+            if of in concerned:
                 self._fold_stored([pair], store)
         if whole and found < events:
-            missing = f"the log from {first} to {upto} lacks {events - found} events"
-            raise DamageError(f"the snapshot of bandit {of} at {damaged.seq} is damaged, and {missing}")
+            raise _lacking(of, first, upto, events - found)
         self.seq, self.at, self.events = upto, at, events
+        if of != SERVICE_ID and of not in self.bandits:  # nothing is left of it
+            self._last.pop(of, None)
+            of = SERVICE_ID
         self.changed.add(of)
         self.rebuilt.add(of)
 
@@ -244,7 +280,12 @@ class State:
         event, _ = run[-1]
         self.seq, self.at = event.seq, event.at
         self.events += len(run)
-        self.changed.add(event.bandit)
+        self._change(event.bandit, event.seq)
+
+    def _change(self, bandit: int, seq: int) -> None:
+        self.changed.add(bandit)
+        if bandit != SERVICE_ID:
+            self._last[bandit] = seq
 
     def _fold_decisions(self, bandit: Bandit, run: Run) -> None:
         """Fold decisions, all of which are read before anything changes; of those that were erased nothing is left."""
@@ -309,12 +350,12 @@ class State:
         body, ready = decode(event.body), event.body.agent if isinstance(event.body, ModelLoad) else None
         if event.kind == "create":
             self._add(Bandit(event.seq, body["name"], msgspec.convert(body["spec"], Spec), event.seq))
-            self.changed.add(event.seq)
+            self._change(event.seq, event.seq)
         elif event.kind in ("key", "revoke"):
             self._set_key(msgspec.convert(body["key"], Key), body.get("hash", ""))
         elif "bandit" in body:
             bandit = self.bandits[body["bandit"]]
-            self.changed.add(bandit.id)
+            self._change(bandit.id, event.seq)
             if event.kind == "configure":
                 bandit.configure(msgspec.convert(body["spec"], Spec), event)
                 if ready is not None:
@@ -343,12 +384,15 @@ class State:
 
     def draft(self, ids: Iterable[int]) -> "Draft":
         """What becomes snapshots of the service and of these bandits."""
+        place = {"seq": self.seq, "at": self.at, "events": self.events}
         head = {
-            "events": self.events,
+            **place,
+            "id": SERVICE_ID,
+            "last": sorted(self._last.items()),
             "keys": [[hash_, msgspec.to_builtins(self.keys[key.id])] for hash_, key in self.by_hash.items()],
             "revoked": [msgspec.to_builtins(key) for key in self.keys.values() if key.revoked],
         }
-        bandits = {id_: BanditDraft(self.bandits[id_], self.events) for id_ in ids if id_ in self.bandits}
+        bandits = {id_: BanditDraft(self.bandits[id_], place) for id_ in ids if id_ in self.bandits}
         return Draft(self.seq, self.at, head, bandits)
 
     def snapshots(self) -> list[Snapshot]:
@@ -358,8 +402,8 @@ class State:
             pass
         return draft.encode()
 
-    def _restore(self, data: bytes) -> None:
-        head, _ = unpack(data)
+    def _restore(self, head: Mapping[str, Any]) -> None:
+        self._last = {int(of): int(seq) for of, seq in head.get("last", ())}
         for hash_, key in head["keys"]:
             self._set_key(msgspec.convert(key, Key), hash_)
         for key in head["revoked"]:
@@ -433,9 +477,37 @@ def _record_of(decision: Event | None) -> Record | None:
     return Record(decision) if decision is not None and decision.body else None
 
 
+def unpack_snapshot(snapshot: Snapshot) -> tuple[dict[str, Any], Arrays]:
+    """Head and arrays of a snapshot; refused if they are not of the bandit, the event and the time of its row.
+
+    Those of before these were part of it can only be refused if they are none.
+    """
+    of = {"id": snapshot.bandit, "seq": snapshot.seq, "at": snapshot.at}
+    if not isinstance(snapshot.seq, int) or not isinstance(snapshot.at, float) or not math.isfinite(snapshot.at):
+        raise StateError(f"a snapshot must be of an event and a time; got {shorten(of)}")
+    head, arrays = unpack(snapshot.state)
+    own = {name: head.get(name, value) for name, value in of.items()}
+    if own != of:
+        raise StateError(f"a snapshot must be of {shorten(of)}; got one of {shorten(own)}")
+    return head, arrays
+
+
 def events_upto(snapshot: Snapshot) -> int:
     """How many events the log had at a snapshot; before they were counted every number was used."""
-    return int(unpack(snapshot.state)[0].get("events", snapshot.seq))
+    return int(unpack_snapshot(snapshot)[0].get("events", snapshot.seq))
+
+
+def _check_whole(store: Store, damaged: Snapshot) -> None:
+    """Refuse a log that lacks events, if it is all that there is."""
+    last = store.last()
+    missing = last - store.count(0, last + 1)
+    if missing:
+        raise _lacking(damaged.bandit, 1, last, missing)
+
+
+def _lacking(bandit: int, first: int, upto: int, count: int) -> DamageError:
+    missing = f"the log from {first} to {upto} lacks {count} events"
+    return DamageError(f"the newest snapshot of bandit {bandit} is damaged or lost, and {missing}")
 
 
 def _concerns(event: Event) -> set[int]:

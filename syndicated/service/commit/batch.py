@@ -138,6 +138,19 @@ class Batch:
         self.turns[bandit.id] = turn
         return event
 
+    def scrub(self) -> None:
+        """After the commit: remove what the journal's files have of what was erased, or say that they still have it.
+
+        The clock tries again. The erasure itself is durable, and must not fail for that.
+        """
+        had = self.store.has_traces
+        try:
+            self.store.scrub()
+        except StoreError as error:
+            log.warning("what was erased may still be in the journal's files: %s", error)
+        if self.store.has_traces and not had:
+            log.warning("what was erased is still in the journal's files, until somebody who reads it ends")
+
     def remember(self, record: Record) -> None:
         """Keep a decision that was appended complete."""
         self._records[record.event.seq] = record

@@ -1,7 +1,6 @@
 """What administrators ask for: bandits, arms, models, keys, the log. Each change is an event that says who asked."""
 
 import asyncio
-import logging
 import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -43,10 +42,8 @@ from syndicated.service.core.export import Export, export_room
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
 from syndicated.service.core.relearning import Relearning, becomes_named
-from syndicated.store import Event, Store, StoreConflictError, StoreError
+from syndicated.store import Event, StoreConflictError, StoreError
 from syndicated.store._seal import PackedBody
-
-log = logging.getLogger("syndicated")
 
 MAX_ERASE_ATTEMPTS = 3  # beside the others
 
@@ -299,7 +296,7 @@ class Admin:
             count = batch.store.erase(subject, saved)
             if batch.store.last_about(subject):  # another process has just written more, which is in no snapshot
                 raise StoreConflictError("more has come about a subject while it was erased")
-            batch.on_commit += [batch.state.forget_all_records, partial(_scrub, batch.store)]
+            batch.on_commit += [batch.state.forget_all_records, batch.scrub]
             batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
             return count
 
@@ -387,14 +384,6 @@ def _empty(lines: list[LogLine]) -> None:
     """Free lines one by one, so that other threads have their turn: thousands at once would hold up everybody."""
     while lines:
         lines.pop()
-
-
-def _scrub(store: Store) -> None:
-    """The erasure is durable: that the files have traces of it until the next one must not stop the service."""
-    try:
-        store.scrub()
-    except StoreError as error:
-        log.warning("what was erased may still be in the journal's files: %s", error)
 
 
 def _add_key(batch: Batch, actor: str, request: KeyRequest, secret: str) -> KeyReply:

@@ -2,19 +2,18 @@
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from syndicated._statefile import unpack
 from syndicated.errors import InputError, StateError
 from syndicated.service.bandits.model_load import PART_KINDS
-from syndicated.service.bandits.records import decode
-from syndicated.service.bandits.state import SERVICE_ID, State, events_upto, model_parts
+from syndicated.service.bandits.records import decode, decode_decided
+from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, State, events_upto, model_parts, unpack_snapshot
 from syndicated.store import Event, Snapshot, Store, StoreError
 from syndicated.store._base import MAX_SEQ
 from syndicated.store._salvage import readable
@@ -44,9 +43,10 @@ def verify(store: Store) -> list[str]:
     what there is.
     """
     with store.view():
-        faults = [*store.file_faults(), *(fault for _, fault in chain(_scan(store), _snapshots(store)) if fault)]
+        snapshots = list(_snapshots(store))
+        faults = [*store.file_faults(), *(fault for _, fault in chain(_scan(store, snapshots), snapshots) if fault)]
         try:
-            State.load(store)
+            faults += _lost(State.load(store).rebuilt, snapshots)
         except StoreError as error:
             faults.append(f"no service can start from it: {error}")
     return faults
@@ -62,7 +62,8 @@ def repair(address: str, file: Path) -> Repaired:
     with readable(address) as (source, file_faults), new_journal(file) as target:
         with target.batch(), source.view():
             target.become_copy(source)
-            scanned, snapshots = list(_scan(source)), list(_snapshots(source))
+            snapshots = list(_snapshots(source))
+            scanned = list(_scan(source, snapshots))
             kept = [snapshot for snapshot, fault in snapshots if snapshot is not None and not fault]
             events, orphans = _without_orphans([event for event, _ in scanned if event is not None], kept)
             for start in range(0, len(events), CHUNK_EVENTS):
@@ -71,7 +72,8 @@ def repair(address: str, file: Path) -> Repaired:
             faults = [*file_faults, *(fault for _, fault in [*scanned, *snapshots] if fault), *orphans]
             lost = [snapshot for snapshot, fault in snapshots if snapshot is not None and fault]
             try:
-                _replace(target, _newest(lost, kept))
+                rebuilt = _replace(target, _newest(lost, kept))
+                faults += _lost(rebuilt - {SERVICE_ID} if orphans else rebuilt, snapshots)
                 State.load(target)
                 can_start = True
             except StoreError as error:
@@ -93,38 +95,57 @@ def _bandit_of(event: Event) -> int:
     """The bandit that an event is of, or about."""
     if event.bandit != SERVICE_ID or event.kind == "prune":
         return event.bandit
-    return int(_body(event).get("bandit", SERVICE_ID))
+    return _number(event, "bandit")
 
 
-def _body(event: Event) -> dict[str, Any]:
-    """What an event of the service says; nothing if it has no checksum and is not what was written."""
+def _number(event: Event, name: str) -> int:
+    """A number that an event of the service says, or 0."""
+    found = decode(event.body).get(name) if event.body else 0
+    return found if isinstance(found, int) else 0
+
+
+def _is_readable(event: Event) -> bool:
+    """Whether the body of an event could be one: those of before there were checksums may be anything."""
     try:
-        found = decode(event.body)
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        if event.kind == "decide" and event.body:
+            decode_decided(event.body)
+        return isinstance(decode(event.body), dict) if event.body else event.kind not in AUDIT_KINDS
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
-def _replace(target: Store, lost: Sequence[Snapshot]) -> None:
+def _lost(rebuilt: Set[int], snapshots: Sequence[tuple[Snapshot | None, str]]) -> list[str]:
+    """What to say of bandits that were made anew, and have no snapshot that is damaged."""
+    damaged = {snapshot.bandit for snapshot, fault in snapshots if snapshot is not None and fault}
+    return [f"the newest snapshot of bandit {bandit} is lost" for bandit in sorted(rebuilt - damaged)]
+
+
+def _replace(target: Store, lost: Sequence[Snapshot]) -> Set[int]:
     """Save snapshots in the place of those that were the newest of their bandits: an older one is not what they were.
 
-    The other snapshots say that there is nothing to fold before them.
+    So it is with a service's snapshot that knows of a bandit of which nothing is left.
+
+    The other snapshots say that there is nothing to fold before them. Which bandits were made anew.
     """
-    if lost:
-        target.save(State.load(target, lost=lost).snapshots(), keep=sys.maxsize)
+    state = State.load(target, lost=lost)
+    if state.rebuilt:
+        target.save(state.snapshots(), keep=sys.maxsize)
+    return state.rebuilt
 
 
 def _newest(snapshots: Sequence[Snapshot], kept: Sequence[Snapshot]) -> list[Snapshot]:
-    """Those of snapshots after which none is kept of the same bandit, and the last of each."""
+    """Those of snapshots after which none is kept of the same bandit, and the last of each, as far as rows tell."""
+    snapshots = [each for each in snapshots if isinstance(each.bandit, int) and isinstance(each.seq, int)]
     last = {snapshot.bandit: snapshot.seq for snapshot in sorted([*snapshots, *kept], key=lambda each: each.seq)}
     return [snapshot for snapshot in snapshots if snapshot.seq == last[snapshot.bandit]]
 
 
-def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
+def _scan(store: Store, snapshots: Sequence[tuple[Snapshot | None, str]]) -> Iterator[tuple[Event | None, str]]:
     """Every event that can be read, but those that load a model of which something is lost; and what is wrong."""
     present: list[int] = []
+    empty: list[int] = []
     parts: set[int] = set()  # events that are parts of models
-    pruned = 0
+    pruned = erased = 0
     try:
         last = store.last()
     except StoreError as error:
@@ -133,17 +154,25 @@ def _scan(store: Store) -> Iterator[tuple[Event | None, str]]:
     for first, upto in _ranges(store, last):
         events, damaged = store.salvage(first, upto)
         present += sorted([*damaged, *(event.seq for event in events)])
+        damaged += [event.seq for event in events if not _is_readable(event)]
+        events = [event for event in events if event.seq not in damaged]
         for seq in damaged:
             yield None, f"event {seq} is damaged"
         for event in events:
-            pruned += int(_body(event).get("count", 0)) if event.kind == "prune" else 0
+            empty += [] if event.body else [event.seq]
+            erased += _number(event, "count") if event.kind == "erase" else 0
+            pruned += _number(event, "count") if event.kind == "prune" else 0
             parts |= {event.seq} if event.kind in PART_KINDS else set()
             lost = [seq for seq in model_parts(event) if seq not in parts]
             if lost:
                 yield None, f"event {event.seq} loads a model of which event {lost[0]} is damaged or missing"
             else:
                 yield event, ""
-    missing = _uncounted(store, present) if store.has_gaps else _gaps(present)
+    if len(empty) > erased:
+        which = f"{len(empty) - erased} of the events {empty[0]} to {empty[-1]}"
+        yield None, f"{which} are empty and were not erased"
+    snapped = max((snapshot.seq for snapshot, fault in snapshots if snapshot is not None and not fault), default=0)
+    missing = _uncounted(store, present) if store.has_gaps else _gaps(present, snapped)
     unpruned = sum(count for _, _, count in missing) - pruned
     if unpruned > 0:
         ranges = ", ".join(f"{start} to {end}" for start, end, _ in missing[:MAX_RANGES])
@@ -182,9 +211,10 @@ def _is_empty(store: Store, first: int, upto: int) -> bool:
         return False
 
 
-def _gaps(present: Sequence[int]) -> list[Range]:
-    """The ranges of numbers that are not present, and how many there are in each."""
-    pairs = pairwise([0, *present])
+def _gaps(present: Sequence[int], snapped: int) -> list[Range]:
+    """The ranges of numbers that are not present, and how many there are in each; the log has a snapshot's event."""
+    end = max([snapped, *present[-1:]]) + 1
+    pairs = pairwise([0, *present, end])
     return [(before + 1, after - 1, after - before - 1) for before, after in pairs if after - before > 1]
 
 
@@ -211,7 +241,7 @@ def _snapshots(store: Store) -> Iterator[tuple[Snapshot | None, str]]:
         return
     for snapshot in found:
         try:
-            unpack(snapshot.state)
+            unpack_snapshot(snapshot)
             yield snapshot, ""
         except StateError:
             yield snapshot, f"the snapshot of bandit {snapshot.bandit} at {snapshot.seq} is damaged"

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from syndicated._decided_by import COUNTED, By
 from syndicated._sparse import check_rows
@@ -33,6 +33,7 @@ TABLE_NUMBERS = 20_000  # of a table that become JSON at once, within 2 ms
 MAX_NESTING = 32  # of a context: what nests deeper cannot be read everywhere that it could be written
 
 Kind = Literal["decide", "reward", "late", "activate", "close", "forget"]
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # as tables keep it
 
 
 # `ChoiceRecord` and `TopArm` of the journal are arrays without names, and say NaN; a line has names, and null.
@@ -45,11 +46,11 @@ class ChoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """
 
     params: dict[str, float]
-    index: tuple[int, ...] = ()
+    index: tuple[Number, ...] = ()
     probability: tuple[float | None, ...] = ()
-    slot: int = 0
+    slot: Number = 0
     odds: tuple[float, ...] = ()
-    allies: tuple[int, ...] = ()
+    allies: tuple[Number, ...] = ()
 
 
 class ArmLine(Struct, frozen=True, kw_only=True, gc=False):
@@ -69,25 +70,25 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     there is the `arm`. What was erased has none of them.
     """
 
-    seq: int
+    seq: Number
     bandit: str
     kind: Kind
     at: float
-    ref: int | None = None
+    ref: Number | None = None
     learn: float | None = None
     key: Text | None = None
     subject: Text | None = None
     value: float | None = None
     outcome: Outcome | None = None
-    epoch: int | None = None
-    version: int | None = None
+    epoch: Number | None = None
+    version: Number | None = None
     by: By | None = None
     arm: str | None = None
-    place: int | None = None
-    count: int | None = None
+    place: Number | None = None
+    count: Number | None = None
     x: list[float] | None = None
     propensity: float | None = None
-    round: int = 0
+    round: Number = 0
     params: dict[str, float] = {}
     choice: ChoiceLine | None = None
     deferred: bool = False
@@ -213,7 +214,7 @@ class Importer:
             seq,
             self._bandit.id,
             line.kind,
-            check_number("at", line.at, 0, self._now),
+            check_number("at", line.at, 0, self._now) + 0.0,  # a zero without a sign, as every store keeps it
             key=line.key,
             subject=line.subject,
         )

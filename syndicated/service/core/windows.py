@@ -1,5 +1,7 @@
 """What the clock does: it closes the reward windows of decisions, and drops what is older than a bandit's retention.
 
+It also tries again to scrub the journal's files, if a reader was in the way when something was erased.
+
 The clock never touches a model. What it asks for becomes events of the log, which are folded like all others: or a
 replay would give another model.
 """
@@ -56,6 +58,8 @@ class Windows:
             ids = [bandit.id for bandit in closing if bandit.spec.log == log]
             for start in range(0, len(ids), most):
                 yield partial(self._close, ids=ids[start : start + most])
+        if self._group_commit.store.has_traces:
+            yield lambda batch: batch.on_commit.append(batch.scrub)
         for bandit in bandits:
             retention = bandit.spec.retention
             if retention is None or bandit.importing or bandit.id in self._group_commit.state.rebuilt:

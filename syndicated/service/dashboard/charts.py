@@ -21,6 +21,7 @@ WIDTH, HEIGHT = 440, 236
 LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 46, 20, 42
 RIGHT_MARGIN = 22  # where lines have no labels
 LABEL_MARGIN = 84  # where they have
+TICK_WIDTH = 7.5  # of a character, at most
 COLOURS = 8
 MAX_LABELS = 12  # lines with a colour and a label; others are grey
 MAX_POINTS = 120  # of a line
@@ -139,7 +140,7 @@ class _Frame:
         for value in ticks(low, high):
             y = self.y(value)
             self.add(f'<path class="grid" d="M{LEFT_MARGIN} {y:.1f}H{right}"/>')
-            self.text(LEFT_MARGIN - 6, y + 4, percent(value) if share else f"{value:g}", "tick end")
+            self.text(LEFT_MARGIN - 6, y + 4, percent(value) if share else f"{value:g}", "tick end", LEFT_MARGIN - 8)
         for value, text in span.ticks():
             self.text(self.x(value), HEIGHT - BOTTOM_MARGIN + 16, text, "tick middle")
         self.add(f'<path class="axis" d="M{LEFT_MARGIN} {HEIGHT - BOTTOM_MARGIN}H{right}"/>')
@@ -155,8 +156,10 @@ class _Frame:
     def add(self, part: str) -> None:
         self.parts.append(part)
 
-    def text(self, x: float, y: float, text: str, look: str) -> None:
-        self.add(f'<text class="{look}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>')
+    def text(self, x: float, y: float, text: str, look: str, room: float = math.inf) -> None:
+        """Add a text; one that is wider than its room is narrowed."""
+        fit = "" if len(text) * TICK_WIDTH <= room else f' textLength="{room:.0f}" lengthAdjust="spacingAndGlyphs"'
+        self.add(f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{fit}>{escape(text)}</text>')
 
     def band(self, made: Progress, look: str, label: str = "") -> None:
         """Mean rewards within their bands; stretches without a reward are left out."""

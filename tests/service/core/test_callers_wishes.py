@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
+from syndicated.policies import POLICIES
 from syndicated.service.bandits.messages import RewardRequest
+from syndicated.spec import build
 
 
 def test_expectation_31_a_reward_needs_only_the_event_id_of_its_decision(play_core: PlayCore) -> None:
@@ -147,6 +149,27 @@ def test_expectation_31_another_policy_may_keep_what_was_learned(play_core: Play
         old, new = (part.policy.state() for part in (fresh, agent))
         assert any(not np.array_equal(old[name], new[name]) for name in old)
         await core.reward((await core.decide()).decision_id, 1.0)
+
+    play_core(test)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_expectation_31_what_is_learned_again_is_what_a_new_bandit_learns(play_core: PlayCore, policy: str) -> None:
+    """Also if learning depends on a hyper-parameter, such as a step size."""
+    point = {name: [values[0]] for name, values in build(POLICIES, {"name": policy, "dim": 3}).space.axes.items()}
+    spec = {"policy": {"name": policy}, "tuner": {"name": "Fixed"}, "space": point}
+
+    async def test(core: Harness) -> None:
+        await core.create()
+        await core.create("twin", mode="apprentice", **spec)
+        for t in range(12):
+            decision = await core.decide()
+            for name, id_ in (("b", decision.decision_id), ("twin", "")):
+                id_ = id_ or (await core.decide("twin", played=decision.arm)).decision_id
+                await core.reward(id_, float(t % 3 == 0), name)
+        await core.service.admin.relearn("", "b", spec)
+        learned, twin = (core.service.state.bandit(name).agent.policy.state() for name in ("b", "twin"))
+        assert {name: learned[name].tobytes() for name in learned} == {name: twin[name].tobytes() for name in twin}
 
     play_core(test)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from contextlib import closing
 from functools import reduce
 from pathlib import Path
 
@@ -301,6 +302,27 @@ def test_expectation_17_keys_are_hashed_shown_once_and_revocable(play_core: Play
         assert harness.service.state.keys[key.id].revoked
 
     play_core(test)
+
+
+def test_expectation_24_what_was_erased_leaves_the_files_once_nobody_reads_them(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+
+        def has_traces() -> bool:
+            return any(b"a person" in part.read_bytes() for part in harness.file.parent.glob("*.db*"))
+
+        await harness.create()
+        await harness.decide(subject="a person")
+        with closing(SQLite(harness.file, read_only=True)) as reader, reader.view():
+            assert reader.last()
+            assert await harness.service.admin.erase("", "a person") == 1
+            await harness.pass_time(2.0)
+            assert has_traces()
+        await harness.pass_time(2.0)
+        assert not has_traces()
+        await harness.service.stop()
+
+    run(test())
 
 
 def test_expectation_24_retention_and_erasure(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_expectation_30_a_damaged_snapshot_falls_back_to_an_older_one_and_the_lo
     _change(file, _damage_snapshots("bandit >= 0"))  # all of them: the whole log
     assert _loaded(file) == before
     _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = 5"))
-    with pytest.raises(DamageError, match=r"of bandit \d+ at \d+ is damaged, and the log from \d+ to \d+ lacks 1"):
+    with pytest.raises(DamageError, match=r"of bandit \d+ is damaged or lost, and the log from \d+ to \d+ lacks 1"):
         _loaded(file)
 
 
@@ -179,6 +179,8 @@ DAMAGE = {
     "a number as a body": "UPDATE log SET body = 7 WHERE seq = %d",
     "a text as a body": "UPDATE log SET body = 'x' WHERE seq = %d",
     "another type without a checksum": "UPDATE log SET at = 'x', body = X'' WHERE seq = %d",
+    "a body whose type is damaged": "UPDATE log SET body = CAST(body AS TEXT) WHERE seq = %d",
+    "a text that is none": "UPDATE log SET kind = CAST(X'FF' AS TEXT) WHERE seq = %d",
 }
 
 
@@ -208,6 +210,112 @@ def test_expectation_30_gaps_are_named(file: Path) -> None:
     assert _faults(file) == ["3 events are missing that were not pruned, among 4 to 6"]
 
 
+def test_expectation_30_events_that_are_missing_at_the_end_are_named(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(SQLite(file, read_only=True)) as store:
+        last, snapped = store.last(), store.snapshots(0)[0].seq
+    _change(file, lambda db: db.execute(f"DELETE FROM log WHERE seq = {last - 1}"))  # after the snapshots
+    _loaded(file)
+    assert caplog.messages == [f"the log lacks up to 1 of its last events, up to {last}; see `syndicated verify`"]
+    _change(file, lambda db: db.execute(f"DELETE FROM log WHERE seq >= {snapped - 1}"))  # learned, and gone
+    assert _faults(file) == [f"2 events are missing that were not pruned, among {snapped - 1} to {snapped}"]
+    assert caplog.messages[-1] == f"the log lacks up to 2 of its last events, up to {snapped}; see `syndicated verify`"
+
+
+EMPTIED = {
+    "a bandit's beginning": ("body = X''", "kind = 'create'", "event {} is damaged"),
+    "a decision": ("body = X''", "kind = 'decide'", "1 of the events {0} to {0} are empty and were not erased"),
+    "a reward, with zeros": ("body = zeroblob(length(body))", "kind = 'reward'", "event {} is damaged"),
+}
+
+
+@pytest.mark.parametrize(("change", "which", "fault"), EMPTIED.values(), ids=EMPTIED)
+def test_expectation_30_events_that_were_emptied_and_not_erased_are_named(
+    file: Path, change: str, which: str, fault: str
+) -> None:
+    """Those of before there were checksums have none, and neither have those that were erased."""
+    with closing(sqlite3.connect(file)) as db:
+        ((seq,),) = db.execute(f"SELECT min(seq) FROM log WHERE {which}").fetchall()
+    _change(file, lambda db: db.execute(f"UPDATE log SET {change} WHERE seq = {seq}"))
+    assert _faults(file) == [fault.format(seq)]
+    repair(str(file), file.with_name("saved.db"))
+
+
+def test_expectation_30_what_was_erased_or_pruned_is_no_damage(file: Path) -> None:
+    async def erase() -> None:
+        core = Harness(file, Clock())
+        assert await core.service.admin.erase("", "me")
+        await core.service.stop()
+
+    run(erase())
+    assert _faults(file) == []
+
+
+@pytest.mark.parametrize("body", [{"bandit": "x", "count": "y"}, {"bandit": None, "count": 0.5}, [1], 7, {}])
+@pytest.mark.parametrize("kind", ["prune", "erase", "arms", "import"])
+def test_expectation_30_whatever_an_event_says_a_check_and_a_repair_end(file: Path, kind: str, body: object) -> None:
+    """A checksum says that an event is what was written, and not that a service wrote it."""
+    with closing(SQLite(file)) as store:
+        store.write([Event(store.last() + 1, 0, kind, 0.0, body=encode(body))])
+    _faults(file)
+    repair(str(file), file.with_name("saved.db"))
+
+
+SNAPSHOT_ROWS = ["seq = 1", "seq = seq + 2", f"seq = {2**63 - 1}", "seq = 'x'", "at = 'x'", "at = X'00'", "at = 9e999"]
+SNAPSHOT_ROWS += ["at = at + 1", "bandit = 99", "bandit = 'x'", "state = CAST(state AS TEXT)", "state = 5"]
+SNAPSHOT_ROWS += ["state = (SELECT state FROM snapshots s WHERE s.bandit = snapshots.bandit ORDER BY seq LIMIT 1)"]
+
+
+@pytest.mark.parametrize("change", SNAPSHOT_ROWS)
+@pytest.mark.parametrize("bandit", [0, 1])
+def test_expectation_30_a_snapshot_is_of_the_bandit_the_event_and_the_time_that_its_row_says(
+    file: Path, bandit: int, change: str
+) -> None:
+    before = _loaded(file)
+    which = f"bandit = {bandit} AND seq = (SELECT max(seq) FROM snapshots)"
+    _change(file, lambda db: db.execute(f"UPDATE snapshots SET {change} WHERE {which}"))
+    assert _loaded(file) == before
+    assert re.match(r"the (newest )?snapshot of bandit \w+", _faults(file)[0])
+    assert repair(str(file), file.with_name("saved.db")).can_start
+    assert _loaded(file.with_name("saved.db")) == before
+    backup(str(file), file.with_name("backup.db"))
+    assert _loaded(file.with_name("backup.db")) == before
+
+
+@pytest.mark.parametrize("which", ["bandit = 1 AND seq > 10", "bandit = 1", "bandit = 0 AND seq > 10", "bandit = 0"])
+def test_expectation_30_a_snapshot_that_is_lost_is_made_anew(
+    file: Path, which: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older one is intact, but is not what the bandit was."""
+    before, bandit = _loaded(file), which[len("bandit = ")]
+    _change(file, lambda db: db.execute(f"DELETE FROM snapshots WHERE {which}"))
+    assert _loaded(file) == before
+    assert caplog.messages == [f"the newest snapshot of bandit {bandit} is lost, an older one and the log are used"]
+    assert _faults(file) == [f"the newest snapshot of bandit {bandit} is lost"]
+    assert repair(str(file), file.with_name("saved.db")).faults == _faults(file)
+    assert (_faults(file.with_name("saved.db")), _loaded(file.with_name("saved.db"))) == ([], before)
+    _change(file, lambda db: db.execute("DELETE FROM log WHERE seq = 5"))
+    if "seq" not in which:
+        with pytest.raises(DamageError, match=f"bandit {bandit} is damaged or lost, and the log from 1 to 18 lacks 1 "):
+            _loaded(file)
+
+
+def test_expectation_30_a_name_stays_with_its_last_bandit_when_an_earlier_one_is_made_anew(tmp_path: Path) -> None:
+    async def fill() -> None:
+        core = Harness(tmp_path / "journal.db", Clock())
+        await core.create("a")
+        await core.service.admin.retire("", "a")
+        await core.create("a")
+        await core.service.stop()
+
+    run(fill())
+    _change(tmp_path / "journal.db", _damage_snapshots("bandit = 1"))
+    with closing(SQLite(tmp_path / "journal.db", read_only=True)) as store:
+        state = State.load(store)
+    assert (state.rebuilt, state.names["a"].id, state.bandits[1].retired) == ({1}, 3, True)
+
+
 def test_expectation_30_an_index_that_lacks_events_is_named_and_repaired(file: Path) -> None:
     """By it the service would not find an event that it has."""
     other = "replace(sql, 'key IS NOT NULL', 'key IS NULL')"  # of which it has none
@@ -218,14 +326,25 @@ def test_expectation_30_an_index_that_lacks_events_is_named_and_repaired(file: P
     assert _faults(file.with_name("saved.db")) == []
 
 
-def test_expectation_30_a_journal_without_its_secret_is_refused_in_one_line(
-    file: Path, capsys: pytest.CaptureFixture[str]
+NO_SECRET = "it has no secret, which its ids are made with"
+META = {
+    "DELETE FROM meta WHERE name = 'secret'": NO_SECRET,
+    "UPDATE meta SET value = X'' WHERE name = 'secret'": NO_SECRET,
+    "UPDATE meta SET value = zeroblob(100) WHERE name = 'secret'": NO_SECRET,
+    "UPDATE meta SET value = 'x' WHERE name = 'secret'": "its secret is not what was written",
+    "INSERT INTO meta VALUES ('group', 5)": "its group is not what was written",
+}
+
+
+@pytest.mark.parametrize("change", META)
+def test_expectation_30_a_journal_without_its_secret_or_its_group_is_refused_in_one_line(
+    file: Path, change: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _change(file, lambda db: db.execute("DELETE FROM meta WHERE name = 'secret'"))
+    _change(file, lambda db: db.execute(change))
     commands = ["serve", "--port", "0"], ["verify"], ["repair", str(file.with_name("saved.db"))]
     for command in commands:
         assert main([*command, "--store", str(file)]) == 2
-        assert capsys.readouterr().err.splitlines()[-1].endswith("it has no secret, which its ids are made with")
+        assert capsys.readouterr().err.splitlines()[-1].endswith(META[change])
 
 
 @pytest.mark.parametrize("which", [0, 1, -1])
@@ -336,7 +455,8 @@ def test_expectation_30_of_decisions_that_are_folded_together_the_damaged_one_is
 def test_expectation_30_pages_that_cannot_be_read_are_left_out(file: Path) -> None:
     with closing(SQLite(file)) as store:
         last = store.last()
-        store.write([Event(last + k, 0, "create", 0.0, body=bytes([k]) * 9000) for k in range(1, 6)])
+        bodies = [encode({"of": bytes([k]) * 9000}) for k in range(1, 6)]
+        store.write([Event(last + k, 0, "create", 0.0, body=body) for k, body in enumerate(bodies, 1)])
     _change(file, lambda db: db.execute("PRAGMA journal_mode = DELETE"))
     data = file.read_bytes()
     place = data.index(bytes([3]) * 3000)

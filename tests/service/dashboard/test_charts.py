@@ -21,6 +21,13 @@ def test_labels_are_moved_apart_within_bounds() -> None:
     assert charts.spread([], 0, 1) == []
 
 
+def test_a_number_that_is_wider_than_its_margin_is_narrowed() -> None:
+    span, two = Span("decisions", 0, 10), np.array([2.0, 5.0])
+    for top, narrowed in ((1.0, False), (6e5, True)):
+        drawn = charts.rewards(span, Progress(two, [Interval(0.0, 0.1), Interval(top, 0.1)], two))
+        assert ('textLength="38" lengthAdjust="spacingAndGlyphs">600000<' in drawn) == narrowed
+
+
 def test_a_single_point_is_a_dot_and_no_point_is_nothing() -> None:
     span, one, none = Span("decisions", 0, 10), np.array([5.0]), np.array([])
     assert "<circle" in charts.rewards(span, Progress(one, [Interval(0.5, 0.1)], one))

@@ -106,6 +106,9 @@ BAD_LINES: list[dict[str, Any]] = [
     {"choice": CHOICE | {"slot": -1}},
     {"seq": "x"},
     {"key": ""},
+    {"version": 2**63},
+    {"round": 2**63},
+    {"epoch": -1},
 ]
 
 
@@ -123,7 +126,7 @@ def test_a_log_that_does_not_fit_is_refused_as_a_whole(play: Callable[..., None]
         reply = await api.call("POST", "/v1/bandits/new/log", log)
         assert (reply.status_code, "line 3" in reply.json()["detail"]) == (422, True), reply.text
         assert await api.lines("new") == []
-        lines[2] = good | {"choice": CHOICE}
+        lines[2] = good | {"choice": CHOICE, "at": -0.0}  # which SQLite keeps without its sign
         log = b"\n".join(json.dumps(line).encode() for line in lines)
         assert (await api.call("POST", "/v1/bandits/new/log", log)).status_code == 200
         assert (await api.decide("new"))["arm"]
