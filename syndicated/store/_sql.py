@@ -1,6 +1,7 @@
 """What the journals in SQL share: tables, migrations and queries, in SQLite's dialect; `?` stands for a value."""
 
 import logging
+import math
 import secrets
 import sys
 from abc import abstractmethod
@@ -238,7 +239,8 @@ class SQL(Store):
 
     def snapshot_sizes(self, bandit: int) -> list[tuple[int, float, int]]:
         query = f"SELECT seq, at, {self._state_bytes} FROM snapshots WHERE bandit = ? ORDER BY seq DESC"
-        return [(int(seq), float(at), int(size)) for seq, at, size in self._rows(query, bandit)]
+        rows = [(seq, at, size) for seq, at, size in self._rows(query, bandit) if isinstance(at, float)]
+        return [(int(seq), at, int(size)) for seq, at, size in rows if isinstance(seq, int) and math.isfinite(at)]
 
     def prune(self, bandit: int, before: float, upto: int, limit: int = sys.maxsize) -> list[int]:
         where = "bandit = ? AND at < ? AND seq <= ? AND seq < (SELECT max(seq) FROM log)"

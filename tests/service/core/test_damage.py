@@ -1,6 +1,7 @@
 """Damage to a journal: it is found and named, an older snapshot and the log take its place, the rest is saved."""
 
 import asyncio
+import math
 import re
 import sqlite3
 from collections.abc import Callable
@@ -277,6 +278,8 @@ def test_expectation_30_a_snapshot_is_of_the_bandit_the_event_and_the_time_that_
     _change(file, lambda db: db.execute(f"UPDATE snapshots SET {change} WHERE {which}"))
     assert _loaded(file) == before
     assert re.match(r"the (newest )?snapshot of bandit \w+", _faults(file)[0])
+    with closing(SQLite(file, read_only=True)) as store:
+        assert all(math.isfinite(at) for _, at, _ in store.snapshot_sizes(bandit))
     assert repair(str(file), file.with_name("saved.db")).can_start
     assert _loaded(file.with_name("saved.db")) == before
     backup(str(file), file.with_name("backup.db"))
