@@ -34,7 +34,7 @@ from syndicated.service.core.history import History
 from syndicated.service.core.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.core.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
 from syndicated.service.core.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
-from syndicated.service.core.size_limits import check_networks, max_known_arms
+from syndicated.service.core.size_limits import check_scored, check_work, count_models, max_known_arms
 from syndicated.service.core.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
@@ -86,7 +86,7 @@ class Bandit:
         """Begin an epoch: an empty model of this spec."""
         self.spec, self.epoch = spec, epoch
         encoder, self.agent = build_parts(spec, f"{self.id}.{epoch}")
-        self.named = is_named(encoder, self.agent)
+        self.named, self._models = is_named(encoder, self.agent), count_models(self.agent)
         self.registered = RegisteredArms(encoder, arms, numbered)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
@@ -209,8 +209,9 @@ class Bandit:
             decided = self._decided(request, ids, X, place, by=by, propensity=chance, ranking=ranking)
             return decided, replace(turn, made=turn.made + 1)
         self.agent.player.salt = turn.salt
+        check_scored(self._models, X)
+        check_work(self.agent, K)
         for policy in self.networks:
-            check_networks(self.agent, K)
             policy.trains_apart = True  # see `NetworkTraining`
         seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
@@ -241,7 +242,7 @@ class Bandit:
     def _check_ids(self, ids: Sequence[str]) -> None:
         """Refuse arms that are not registered, if new ones are not wanted, and new ones if there are too many."""
         if self.spec.new_arms:
-            limit = max_known_arms(self.encoder.dim)
+            limit = max_known_arms(self.encoder.dim, len(self.agent.player.books))
             for book in self.agent.player.books:
                 if len(book.numbers) >= limit and (new := [id_ for id_ in ids if id_ not in book.numbers]):
                     must = f"at most {limit} arms may have a model with {self.encoder.dim} columns: remove some"

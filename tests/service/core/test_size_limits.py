@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
+from syndicated.errors import InputError
 from syndicated.service.core import size_limits
 from syndicated.service.core.messages import Arm
 
 IDS: dict[str, Any] = {"features": {"kind": "open"}}
+ALPHAS = [0.01 * k for k in range(1, 101)]
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"features": {"kind": "vector", "dim": 3000}}, "at most 256 columns with LinUCB in a service"),
     ({"features": {"kind": "open", "dim": 3000}, "policy": {"name": "ArmUCB"}}, "at most 256 columns with ArmUCB"),
@@ -19,7 +21,21 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"policy": {"name": "SWLinUCB"}, "space": {"window": [20_001.0]}}, "window of a policy must be at most 20000"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}}, "window of a policy must be at most 20000 .* its own is 1e"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}, "space": {"window": [100.0]}}, "window .* its own is 1e"),
-    ({"space": {"alpha": [0.1] * 101, "lam": [1.0] * 100}}, "at most 10000 combinations of candidates; got 10100"),
+    ({"space": {"alpha": ALPHAS[:11], "lam": ALPHAS[:10]}}, "at most 100 combinations of candidates; got 110"),
+    (
+        {"features": {"kind": "vector", "dim": 200}, "space": {"alpha": [0.1, 1.0], "lam": ALPHAS[:14]}},
+        "times the square of the columns must be at most 524288 .* got 14 models with 200 columns",
+    ),
+    (
+        {
+            "features": {"kind": "vector", "dim": 200},
+            "tuner": {"name": "Corral"},
+            "space": {"alpha": ALPHAS[:14]},
+            "rewards": [0, 1],
+        },
+        "got 14 models with 200 columns",
+    ),
+    ({"policy": {"name": "GPTS"}, "space": {"lam": ALPHAS[:50]}}, "at most 400000000 products for a decision"),
 ]
 REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"arms": [str(k) for k in range(10_001)]}, "arms must be at most 10000 in a request; got 10001"),
@@ -99,5 +115,67 @@ def test_a_bandit_of_before_the_limits_keeps_what_it_has(play_core: PlayCore, mo
         assert (await core.service.admin.update("", "b", {"floor": 0.1})).spec.policy["cap"] == 30
         with refused(422, "invalid", "cap of a policy must be at most 20"):
             await core.service.admin.update("", "b", {"seed": 1})
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(
+    ("spec", "models"),
+    [
+        ({"space": {"alpha": ALPHAS}}, 1),  # points that differ in exploration share a model
+        ({"space": {"alpha_multiple": ALPHAS}}, 1),
+        ({"space": {"alpha": ALPHAS[:3], "lam": ALPHAS[:5]}}, 5),
+        ({"space": {"alpha": ALPHAS[:3]}, "tuner": {"name": "Corral"}, "rewards": (0.0, 1.0)}, 3),
+        ({"space": {"alpha": ALPHAS[:3]}, "tuner": {"name": "StochasticCorral"}, "rewards": (0.0, 1.0)}, 6),
+    ],
+)
+def test_models_are_counted_by_priors_and_copies(play_core: PlayCore, spec: dict[str, Any], models: int) -> None:
+    async def test(core: Harness) -> None:
+        await core.create(**spec)
+        assert size_limits.count_models(core.service.state.bandit("b").agent) == models
+
+    play_core(test)
+
+
+def test_expectation_27_arms_are_limited_by_the_models_that_score_them(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "MAX_CELLS", 6 * 5)
+
+    async def test(core: Harness) -> None:
+        await core.create(space={"alpha": ALPHAS[:3], "lam": ALPHAS[:5]})
+        await core.decide(arms=[Arm(str(k), x=[0.0, 1.0, 2.0]) for k in range(2)])
+        with refused(422, "invalid", "the bandit's models must be at most 30.* got 9 numbers and 5 models"):
+            await core.decide(arms=[Arm(str(k), x=[0.0, 1.0, 2.0]) for k in range(3)])
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(("policy", "most"), [("GPTS", 240), ("IGPUCB", 500)])
+def test_expectation_27_arms_of_gaussian_processes_are_limited(play_core: PlayCore, policy: str, most: int) -> None:
+    async def test(core: Harness) -> None:
+        await core.create(policy={"name": policy})
+        agent = core.service.state.bandit("b").agent
+        size_limits.check_work(agent, most)
+        with pytest.raises(InputError, match=f"with {policy} .* fewer arms, candidates or a smaller cap; got"):
+            size_limits.check_work(agent, most + 10)
+        with refused(422, "invalid", f"with {policy} a service takes at most 400000000 products"):
+            await core.decide(arms=[Arm(str(k), x=[float(k), 1.0, 0.0]) for k in range(1000)])
+
+    play_core(test)
+
+
+def test_expectation_27_models_of_arms_are_limited_in_bytes_in_all_copies_of_a_policy(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "ARM_MODELS_BYTES", 4 * 64 * 64 * size_limits.BYTES_PER_ENTRY)
+
+    async def test(core: Harness) -> None:
+        await core.create(**IDS, tuner={"name": "Corral"}, space={"boldness": [0.5, 1.0]}, rewards=(0.0, 1.0))
+        assert size_limits.max_known_arms(64, 2) == 2
+        for k in range(30):
+            await core.reward((await core.decide(arms=["a", "b"])).decision_id, float(k % 2))
+        with refused(422, "invalid", "at most 2 arms may have a model"):
+            await core.decide(arms=["a", "c"])
 
     play_core(test)
