@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
+from syndicated.agent import Agent
 from syndicated.errors import InputError
-from syndicated.service.core import size_limits
-from syndicated.service.core.messages import Arm
+from syndicated.features import Encoder
+from syndicated.service.core import admin, bandit, size_limits
+from syndicated.service.core.bandit import build_parts
+from syndicated.service.core.messages import Arm, Spec
 
 IDS: dict[str, Any] = {"features": {"kind": "open"}}
 ALPHAS = [0.01 * k for k in range(1, 101)]
@@ -177,5 +180,25 @@ def test_expectation_27_models_of_arms_are_limited_in_bytes_in_all_copies_of_a_p
             await core.reward((await core.decide(arms=["a", "b"])).decision_id, float(k % 2))
         with refused(422, "invalid", "at most 2 arms may have a model"):
             await core.decide(arms=["a", "c"])
+
+    play_core(test)
+
+
+def test_a_bandit_is_built_once_to_check_it_and_once_to_keep_it(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for it, and copies of a policy may take some milliseconds each."""
+    built: list[Spec] = []
+
+    def counted(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
+        built.append(spec)
+        return build_parts(spec, id_)
+
+    for module in (admin, bandit):
+        monkeypatch.setattr(module, "build_parts", counted)
+
+    async def test(core: Harness) -> None:
+        await core.create()
+        assert len(built) == 2
 
     play_core(test)
