@@ -428,8 +428,9 @@ def _check_change(bandit: Bandit, spec: Spec) -> None:
     if new:
         check_theory(agent)
     check_rewards(spec, agent)
-    for arm in bandit.arms.values():
-        encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
+    if spec.features != bandit.spec.features:
+        for arm in bandit.arms.values():
+            encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
 
 
 def _configure(

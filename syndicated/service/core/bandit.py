@@ -6,7 +6,7 @@ to the bit.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 from weakref import ref
@@ -80,14 +80,17 @@ class Bandit:
         self.loads: list[Load] = []
         self.closable = 0  # the last decision that the end of its window may teach something, for all that is known
         self.drafts: list[ref[BanditDraft]] = []  # that have not begun to copy its model and its history
-        self._start(spec, epoch, (), ())
+        self._start(spec, epoch)
 
-    def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm], numbered: Iterable[str]) -> None:
-        """Begin an epoch: an empty model of this spec."""
+    def _start(self, spec: Spec, epoch: int, before: RegisteredArms | None = None) -> None:
+        """Begin an epoch: an empty model of this spec. Registered arms stay, and are read again for other features."""
         self.spec, self.epoch = spec, epoch
         encoder, self.agent = build_parts(spec, f"{self.id}.{epoch}")
         self.named, self._models = is_named(encoder, self.agent), count_models(self.agent)
-        self.registered = RegisteredArms(encoder, arms, numbered)
+        if before is None:
+            self.registered = RegisteredArms(encoder)
+        elif before.encoder != encoder:
+            self.registered = RegisteredArms(encoder, before.arms.values(), before.numbers)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
     def _keep(self) -> None:
@@ -107,7 +110,7 @@ class Bandit:
             self.past = [*self.past, past][-MAX_PAST_EPOCHS:] if self.history.count else self.past
             self.loads = []
             self.version = event.seq
-            self._start(spec, event.seq, self.arms.values(), self.registered.numbers)
+            self._start(spec, event.seq, self.registered)
         self.spec = spec
 
     def put_arms(self, arms: Sequence[Arm], *, numbered: bool) -> None:

@@ -36,6 +36,7 @@ MAX_MODEL_ENTRIES = 2**19  # pairs of columns of all models: of those that candi
 MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
 MAX_NETWORK_WORK = 10_000_000  # gradients of a decision: by each weight of all candidates' networks, at each arm
 MAX_KERNEL_WORK = 400_000_000  # products that a decision by Gaussian processes takes, those of all candidates
+MAX_WEIGHTS = 2**22  # of all models of a policy without matrices
 ARM_MODELS_BYTES = 2**30  # of the models of a bandit's arms together
 BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
 
@@ -170,11 +171,14 @@ def _exploring(policy: type[Policy]) -> set[str]:
 
 
 def _check_models(models: int, dim: int, policy: type[Policy]) -> None:
-    """Refuse models with matrices that together are too large: each is made, and may learn every reward."""
-    if policy.sparse or issubclass(policy, (KernelPolicy, NeuralPolicy)):  # which have none of so many columns
+    """Refuse models that together are too large: each is made and kept, and may learn every reward."""
+    if issubclass(policy, (KernelPolicy, NeuralPolicy)):  # which have rewards and networks in their place
         return
-    if models * dim**2 > MAX_MODEL_ENTRIES:
-        must = f"models of candidates times the square of the columns must be at most {MAX_MODEL_ENTRIES} in a service"
+    entries, most, size = models * dim**2, MAX_MODEL_ENTRIES, "the square of the columns"
+    if policy.sparse:
+        entries, most, size = models * dim, MAX_WEIGHTS, "the columns"
+    if entries > most:
+        must = f"models of candidates times {size} must be at most {most} in a service"
         raise InputError(f"{must}: use fewer candidates or columns; got {models} models with {dim} columns")
 
 

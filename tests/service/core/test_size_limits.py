@@ -1,5 +1,6 @@
 """Requests and bandits that would delay others are refused; what is large and allowed is read off the loop."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.service.core import admin, bandit, size_limits
 from syndicated.service.core.bandit import build_parts
+from syndicated.service.core.log_lines import parse
 from syndicated.service.core.messages import Arm, Spec
 
 IDS: dict[str, Any] = {"features": {"kind": "open"}}
@@ -37,6 +39,16 @@ SPECS: list[tuple[dict[str, Any], str]] = [
             "rewards": [0, 1],
         },
         "got 14 models with 200 columns",
+    ),
+    (
+        {
+            "features": {"kind": "hashed", "dim": 2**20},
+            "policy": {"name": "DiagonalUCB"},
+            "tuner": {"name": "Corral"},
+            "space": {"boldness": ALPHAS[:5]},
+            "rewards": [0, 1],
+        },
+        "times the columns must be at most 4194304 .* got 5 models with 1048576 columns",
     ),
     ({"policy": {"name": "GPTS"}, "space": {"lam": ALPHAS[:50]}}, "at most 400000000 products for a decision"),
 ]
@@ -202,3 +214,35 @@ def test_a_bandit_is_built_once_to_check_it_and_once_to_keep_it(
         assert len(built) == 2
 
     play_core(test)
+
+
+def test_registered_arms_are_not_read_again_where_features_stay(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand of them would take a tenth of a second."""
+
+    async def test(core: Harness) -> None:
+        await core.create(**IDS)
+        await core.service.admin.put_arms("", "b", [Arm("a", features={"price": 1.0}), Arm("b")])
+        before = core.service.state.bandit("b").registered
+        monkeypatch.setattr(type(before.encoder), "prepare", None)
+        for change in ({"floor": 0.1}, {"seed": 1}):
+            await core.service.admin.update("", "b", change)
+            assert core.service.state.bandit("b").registered is before
+        monkeypatch.undo()
+        await core.service.admin.update("", "b", {"features": {"kind": "open", "dim": 32}})
+        after = core.service.state.bandit("b").registered
+        assert (after.arms, after.numbers, after.encoder.dim) == (before.arms, before.numbers, 32)
+
+    play_core(test)
+
+
+def test_the_lines_of_a_log_are_cut_one_by_one() -> None:
+    data = b"{}\n" * 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="line 1 must be an event of a log"):
+            parse(data)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)  # all lines take 4 MB
+    finally:
+        tracemalloc.stop()
