@@ -1,7 +1,7 @@
 """What the policies on a Gaussian process share."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -70,6 +70,11 @@ class KernelPolicy(ScaledPolicy):
 
     def theory_ignores_round(self, given: Params) -> bool:
         return True
+
+    def work(self, rows: int, points: Sequence[Params]) -> int:
+        """About how many products it takes to fit a full process to the last reward, and to score so many rows."""
+        fitted = {(point.get("lam"), point.get("lengthscale"), point.get("reach")) for point in points}
+        return len(fitted) * self.cap**3 // 3 + len(points) * self.cap**2 * rows
 
     def predict(self, arms: Arms, params: Params) -> Array:
         rows, order = sorted_rows(self.columns(arms))

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from syndicated._extras import extra
-from syndicated._models.arm_draws import first_best, preferred, random_arm
+from syndicated._models.arm_draws import first_best, order_of, preferred, random_arm
 from syndicated._validation import check_count, check_number
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
 from syndicated.space import Space
 from syndicated.streams import Stream
-from syndicated.types import Arms, Array, Params
+from syndicated.types import Arms, Array, Ints, Params
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,7 +59,8 @@ class PeerPolicy(Policy):
         columns = self.columns(arms)
         explore, which, own = rng.uniforms(3)
         values = self._values(np.ascontiguousarray(columns.T)) if self._learned else np.zeros(columns.shape[1])
-        chosen, any_ = self._chosen(columns, values, own), random_arm(columns, np.ones(columns.shape[1]), which)
+        order = order_of(columns)
+        chosen, any_ = self._chosen(order, values, own), random_arm(order, np.ones(len(order)), which)
         return np.stack([preferred(values, any_ if explore < point["epsilon"] else chosen) for point in points])
 
     def predict(self, arms: Arms, params: Params) -> Array:
@@ -97,9 +98,9 @@ class PeerPolicy(Policy):
         """What the learner gives for each row."""
         raise NotImplementedError
 
-    def _chosen(self, columns: Array, values: Array, u: float) -> int:
+    def _chosen(self, order: Ints, values: Array, u: float) -> int:
         """The arm that the learner prefers; u is uniform, for one that draws it."""
-        return first_best(columns, values)
+        return first_best(order, values)
 
     def _learn(self, row: Array, reward: float) -> None:
         raise NotImplementedError
@@ -176,8 +177,8 @@ class VowpalWabbitPolicy(PeerPolicy):
     def _values(self, rows: Array) -> Array:
         return np.array(self._learner.predict([_example(row) for row in rows]), dtype=np.float64)
 
-    def _chosen(self, columns: Array, values: Array, u: float) -> int:
-        return random_arm(columns, values if self._learned else np.ones(len(values)), u)
+    def _chosen(self, order: Ints, values: Array, u: float) -> int:
+        return random_arm(order, values if self._learned else np.ones(len(values)), u)
 
     def _learn(self, row: Array, reward: float) -> None:
         self._learner.learn([f"0:{-reward}:1 {_example(row)}"])

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from syndicated._models.arm_draws import first_best, preferred, random_arm
+from syndicated._models.arm_draws import first_best, order_of, preferred, random_arm
 from syndicated._models.scaled_ridge import DISCOUNT
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
@@ -57,12 +57,12 @@ class EpsilonGreedy(RidgePolicy):
         return "epsilon" in given
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        columns, means = self.columns(arms), self._means(arms, points)
+        order, means = order_of(self.columns(arms)), self._means(arms, points)
         explore, which = rng.uniforms(2)
-        arm = random_arm(columns, np.ones(columns.shape[1]), which)
+        arm = random_arm(order, np.ones(len(order)), which)
         return np.stack(
             [
-                preferred(m, arm if explore < p["epsilon"] else first_best(columns, m))
+                preferred(m, arm if explore < p["epsilon"] else first_best(order, m))
                 for m, p in zip(means, points, strict=True)
             ]
         )

@@ -40,6 +40,10 @@ class GPTS(KernelPolicy):
         z = rng.normals(len(rows))
         return self._unsorted(np.stack([self._drawn(rows, point, z) for point in points]), order)
 
+    def work(self, rows: int, points: Sequence[Params]) -> int:
+        """The draws of all rows are drawn together, by a factor of their covariance."""
+        return super().work(rows, points) + len(points) * (rows**2 * self.cap + rows**3 // 3)
+
     def _drawn(self, rows: Array, point: Params, z: Array) -> Array:
         means, u = self.model.beliefs(rows, self._posterior(point))
         if not np.isfinite(u).all():

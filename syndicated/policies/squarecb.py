@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from syndicated._models.arm_draws import first_best, preferred, random_arm
+from syndicated._models.arm_draws import first_best, order_of, preferred, random_arm
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -39,19 +39,24 @@ class SquareCB(RidgePolicy):
         return Space(boldness=[0.3, 1.0, 3.0])
 
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
-        columns, u, t, out = self.columns(arms), rng.uniforms(1)[0], self.model.count + 1, []
+        order, u, t, out = order_of(self.columns(arms)), rng.uniforms(1)[0], self.model.count + 1, []
         for means, point in zip(self._means(arms, points), points, strict=True):
-            p = self.probabilities(columns, means, point["alpha"], t)
-            out.append(preferred(means, random_arm(columns, p, u)))
+            p = _probabilities(first_best(order, means), means, point["alpha"], t)
+            out.append(preferred(means, random_arm(order, p, u)))
         return np.stack(out)
 
     @staticmethod
     def probabilities(columns: Array, means: Array, alpha: float, t: int) -> Array:
         """The probability of every arm."""
-        K, best = len(means), first_best(columns, means)
-        p = np.zeros(K)
-        if alpha > 0:
-            p[:] = 1 / (K + math.sqrt(K * t) / alpha * (means[best] - means))
-        p[best] = 0.0
-        p[best] = 1 - p.sum()
-        return p
+        return _probabilities(first_best(order_of(columns), means), means, alpha, t)
+
+
+def _probabilities(best: int, means: Array, alpha: float, t: int) -> Array:
+    """The probability of every arm, by how far it is behind the best one."""
+    K = len(means)
+    p = np.zeros(K)
+    if alpha > 0:
+        p[:] = 1 / (K + math.sqrt(K * t) / alpha * (means[best] - means))
+    p[best] = 0.0
+    p[best] = 1 - p.sum()
+    return p

@@ -56,6 +56,7 @@ END $$;
 FIRST_CONNECT_SECONDS, CONNECT_SECONDS = 10, 2  # when it is opened there is nobody who waits for an answer
 SETTLE_SECONDS = 0.002  # between looks at whether others have ended
 ANSWER_SECONDS = 2.5  # after which a server that has not answered counts as away
+STATEMENT_SECONDS = 2  # after which a server gives up itself
 # The server gives up a little before its client does, so that the reason is told. And a process that hangs in the
 # middle of a batch is cut off: the others must not wait for it.
 SESSION = """
@@ -76,7 +77,7 @@ SET LOCAL statement_timeout = {{}}
 """
 SLICE_BYTES = 16 * 2**20  # of a snapshot that are read at once
 BEGIN = {"batch": LOCK, "entry": RESERVE, "save": SAVE, "view": VIEW}  # what transactions begin with, by their kind
-TIMEOUTS = "SET lock_timeout = '1500ms'; SET statement_timeout = '2s'"
+TIMEOUTS = f"SET lock_timeout = '1500ms'; SET statement_timeout = '{STATEMENT_SECONDS}s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
 
@@ -125,15 +126,21 @@ class Postgres(SQL):
     _for_update: ClassVar[str] = " FOR NO KEY UPDATE"
     name = "the journal"
 
-    def __init__(self, address: str, *, read_only: bool = False) -> None:
+    def __init__(self, address: str, *, read_only: bool = False, beside: bool = False) -> None:
+        """`beside` one that is in use somebody waits for an answer, so this gives up as soon as that one would."""
         self.read_only, self._origin = read_only, address
         self._address = _parsed(address)
+        if beside:
+            self._limit_connect_seconds()
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._exclusive = False  # whether a batch is under way
         self._budget = WaitBudget()
         self._listener: BoundedConnection | None = None
         self._ended = False
         self._connect()
+        self._limit_connect_seconds()
+
+    def _limit_connect_seconds(self) -> None:
         self._address["connect_timeout"] = min(int(self._address["connect_timeout"]), CONNECT_SECONDS)
 
     @contextmanager
@@ -214,10 +221,11 @@ class Postgres(SQL):
         super().save(snapshots, keep)
 
     def save_beside(self, snapshots: Sequence[Snapshot], keep: int, after: int | None = None) -> bool:
-        seconds = ANSWER_SECONDS + sum(len(snapshot.state) for snapshot in snapshots) / SAVE_RATE
-        with closing(Postgres(self._origin)) as other:
-            other._db.seconds = seconds + ANSWER_SECONDS
-            with other._writing("save", int(1000 * seconds)):
+        seconds = sum(len(snapshot.state) for snapshot in snapshots) / SAVE_RATE
+        with closing(Postgres(self._origin, beside=True)) as other:
+            other.begin_job()
+            other._db.seconds = ANSWER_SECONDS + seconds
+            with other._writing("save", int(1000 * (STATEMENT_SECONDS + seconds))):
                 saved = other.snapshot_sizes(snapshots[0].bandit)[:1]
                 if after is not None and saved and saved[0][0] > after:
                     return False
@@ -251,7 +259,7 @@ class Postgres(SQL):
         """Nothing: the server removes dead rows when it vacuums the table."""
 
     def reader(self) -> "Postgres":
-        return Postgres(self._origin, read_only=True)
+        return Postgres(self._origin, read_only=True, beside=True)
 
     def wait(self, seconds: float) -> None:
         """The first time, and after a lost connection, it returns at once: something may have been missed."""

@@ -117,7 +117,7 @@ class Consensus(Tuner):
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         p, agreeing = choice.candidate_probabilities, choice.agreeing or choice.index
-        if len(self._axes) > 1:
+        if len(p) > MAX_JOINT_POINTS or len(self._axes) > 1:  # an axis alone may have more candidates than bits
             drawn = [start + i for start, i in zip(self._starts, choice.index, strict=True)]
             credit(*self._sums, self._ends, np.array(choice.agreeing or drawn), np.array(p), reward, share)
             return

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from syndicated import EpsilonGreedy, LinUCB, RegCB, SquareCB
-from syndicated._models.arm_draws import preferred
+from syndicated._models import arm_draws
+from syndicated._models.arm_draws import order_of, preferred
 from syndicated._models.scaled_ridge import ScaledRidge
-from syndicated.policies import Policy
+from syndicated.policies import Policy, epsilongreedy, squarecb
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.streams import POLICY, Stream
-from syndicated.types import Array, Params
+from syndicated.types import Array, Ints, Params
 
 DRAWS = 4000
 
@@ -123,3 +124,32 @@ def test_regcb_is_linucb_with_the_root_of_beta() -> None:
         assert beta == pytest.approx(alpha**2)
     one = regcb.scores(arms, [{"beta": 0.49, "lam": 2.0}], Stream(0, POLICY))
     np.testing.assert_allclose(one, linucb.scores(arms, [{"alpha": 0.7, "lam": 2.0}], Stream(0, POLICY)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("values", [2, 3, 1_000_000])
+def test_arms_are_in_the_order_of_all_their_features(values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arm_draws, "FEW_CELLS", 0)
+    for seed in range(20):
+        size = 1 + seed % 7, 1 + 3 * seed
+        columns = np.random.default_rng(seed).integers(values, size=size).astype(np.float64) - 1.0
+        columns[-1] = 1.0  # an intercept
+        np.testing.assert_array_equal(order_of(columns), np.lexsort(columns))
+
+
+@pytest.mark.parametrize("make", [EpsilonGreedy, SquareCB])
+def test_arms_are_sorted_once_for_all_candidates(
+    make: type[EpsilonGreedy | SquareCB], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Array] = []
+
+    def counted(columns: Array) -> Ints:
+        seen.append(columns)
+        return order_of(columns)
+
+    for module in (epsilongreedy, squarecb):
+        monkeypatch.setattr(module, "order_of", counted)
+    policy = make(dim=3)
+    policy.prepare(policy.space.points)
+    points = [policy.theory(0, point) for point in policy.space.points]
+    assert len(policy.scores(np.eye(3), points, Stream(5, POLICY, 0))) > 1
+    assert len(seen) == 1

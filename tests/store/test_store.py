@@ -186,6 +186,30 @@ def test_snapshots_are_saved_beside_a_batch_all_or_nothing(journals: Journals, d
     assert [snapshot.seq for bandit in (1, 2) for snapshot in store.snapshots(bandit)] == [3, 5]
 
 
+def test_what_is_read_or_saved_beside_a_batch_gives_up_a_hung_server_as_soon_as_the_batch(
+    journals: Journals, database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, connection = journals.open(database()), _postgres.BoundedConnection
+    connect_seconds, seconds, connect = list[int](), list[float](), connection.connect
+
+    def counted(**address: Any) -> _postgres.BoundedConnection:
+        connect_seconds.append(int(address["connect_timeout"]))
+        return connect(**address)
+
+    def timed(self: Postgres, kind: Any, count: int = 0) -> Any:
+        seconds.append(self._db.seconds or 0.0)
+        return transaction(self, kind, count)
+
+    transaction = Postgres._transaction
+    monkeypatch.setattr(connection, "connect", counted)
+    monkeypatch.setattr(Postgres, "_transaction", timed)
+    store.reader().close()
+    store.save_beside([Snapshot(1, 3, 0.0, b"a")], keep=1)
+    store.save_beside([Snapshot(1, 4, 0.0, bytes(_postgres.SAVE_RATE))], keep=1)
+    assert connect_seconds == 3 * [_postgres.CONNECT_SECONDS]
+    assert [round(each, 3) for each in seconds] == [_postgres.ANSWER_SECONDS, _postgres.ANSWER_SECONDS + 1]
+
+
 def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in memory at once is bounded in bytes, whatever events are: by 1000 here, of 400 each."""
     monkeypatch.setattr(_sql, "CHUNK_BYTES", 1000)

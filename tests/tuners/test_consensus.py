@@ -192,6 +192,16 @@ def test_a_large_space_is_learned_axis_by_axis() -> None:
         assert np.ptp(p) > 0
 
 
+def test_an_axis_alone_may_have_more_than_64_candidates() -> None:
+    n = MAX_JOINT_POINTS + 1
+    tuner = Consensus(Space(alpha=range(n)))
+    choice = tuner.choose(Stream(1, TUNER, 0))
+    history = [(replace(choice, agreeing=agreeing), y) for agreeing, y in [((0, n - 1), 1.0), ((n - 1,), 0.0)]]
+    for each, y in history:
+        tuner.learn(each, y)
+    np.testing.assert_allclose(tuner.probabilities()[0], plain_odds(history, n), rtol=1e-8)
+
+
 def test_the_axes_of_a_large_space_get_the_credit_of_their_own_allies() -> None:
     space = Space(alpha=range(9), lam=range(1, 10))
     tuner = Consensus(space)

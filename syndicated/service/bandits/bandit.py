@@ -7,7 +7,7 @@ to the bit.
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 from weakref import ref
@@ -35,7 +35,7 @@ from syndicated.service.bandits.history import History
 from syndicated.service.bandits.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
 from syndicated.service.bandits.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
-from syndicated.service.bandits.size_limits import check_networks, max_known_arms
+from syndicated.service.bandits.size_limits import check_scored, check_work, count_models, max_known_arms
 from syndicated.service.bandits.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
@@ -81,14 +81,17 @@ class Bandit:
         self.loads: list[Load] = []
         self.closable = 0  # the last decision that the end of its window may teach something, for all that is known
         self.drafts: list[ref[BanditDraft]] = []  # that have not begun to copy its model and its history
-        self._start(spec, epoch, (), ())
+        self._start(spec, epoch)
 
-    def _start(self, spec: Spec, epoch: int, arms: Iterable[Arm], numbered: Iterable[str]) -> None:
-        """Begin an epoch: an empty model of this spec."""
+    def _start(self, spec: Spec, epoch: int, before: RegisteredArms | None = None) -> None:
+        """Begin an epoch: an empty model of this spec. Registered arms stay, and are read again for other features."""
         self.spec, self.epoch = spec, epoch
         encoder, self.agent = build_parts(spec, f"{self.id}.{epoch}")
-        self.named = is_named(encoder, self.agent)
-        self.registered = RegisteredArms(encoder, arms, numbered)
+        self.named, self._models = is_named(encoder, self.agent), count_models(self.agent)
+        if before is None:
+            self.registered = RegisteredArms(encoder)
+        elif before.encoder != encoder:
+            self.registered = RegisteredArms(encoder, before.arms.values(), before.numbers)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
     def _keep(self) -> None:
@@ -108,7 +111,7 @@ class Bandit:
             self.past = [*self.past, past][-MAX_PAST_EPOCHS:] if self.history.count else self.past
             self.loads = []
             self.version = event.seq
-            self._start(spec, event.seq, self.arms.values(), self.registered.numbers)
+            self._start(spec, event.seq, self.registered)
         self.spec = spec
 
     def put_arms(self, arms: Sequence[Arm], *, numbered: bool) -> None:
@@ -212,8 +215,9 @@ class Bandit:
             decided = self._decided(request, ids, X, place, by=by, propensity=chance, ranking=ranking)
             return decided, replace(turn, made=turn.made + 1)
         self.agent.player.salt = turn.salt
+        check_scored(self._models, X)
+        check_work(self.agent, K)
         for policy in self.networks:
-            check_networks(self.agent, K)
             policy.trains_apart = True  # see `NetworkTraining`
         seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
@@ -244,8 +248,9 @@ class Bandit:
     def _check_ids(self, ids: Sequence[str]) -> None:
         """Refuse arms that are not registered, if new ones are not wanted, and new ones if there are too many."""
         if self.spec.new_arms:
-            for book in self.agent.player.books:
-                limit = max_known_arms(self.encoder.dim) if book.numbers else math.inf
+            books = self.agent.player.books
+            for book in books:
+                limit = max_known_arms(self.encoder.dim, len(books)) if book.numbers else math.inf
                 if len(book.numbers) >= limit and (new := [id_ for id_ in ids if id_ not in book.numbers]):
                     must = f"at most {limit} arms may have a model with {self.encoder.dim} columns: remove some"
                     raise InputError(f"{must}; got the new arm {shorten(new[0])}")

@@ -3,6 +3,7 @@
 What is checked here is what callers ask for: journals of before these limits still open.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,12 @@ from syndicated.errors import InputError
 from syndicated.features import Encoder
 from syndicated.features._json_table import MAX_ID as MAX_ARM_ID
 from syndicated.policies import POLICIES, LinUCB
+from syndicated.policies._kernel_policy import KernelPolicy
 from syndicated.policies._neural_policy import NeuralPolicy
+from syndicated.policies.base import Policy
 from syndicated.registry import find
 from syndicated.service.bandits.messages import Arm, DecideRequest, Spec
+from syndicated.tuners import TUNERS, Tuner
 from syndicated.types import Array
 
 MAX_ARMS = 10_000  # of a request, and registered with a bandit
@@ -26,10 +30,13 @@ QUICK_WORK = 2_000  # arms and fields of a request that the event loop reads its
 MAX_REGISTERED_AT_ONCE = 2_000  # arms of a request to register them; checked and folded between two batches
 MAX_FEATURES_AT_ONCE = 10_000  # fields of such a request
 MAX_COLUMNS = 256  # of a policy with matrices, whose rewards cost the square of it, and some the cube
-MAX_POINTS = 10_000  # combinations of candidates
+MAX_POINTS = 100  # combinations of candidates; what some tuners do grows with the cube of it
+MAX_MODEL_ENTRIES = 2**19  # pairs of columns of all models: of those that candidates need, or of a policy's copies
 # Arguments and candidates of policies: what a decision or a reward costs grows with them, with `cap` by its square.
 MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
 MAX_NETWORK_WORK = 10_000_000  # gradients of a decision: by each weight of all candidates' networks, at each arm
+MAX_KERNEL_WORK = 400_000_000  # products that a decision by Gaussian processes takes, those of all candidates
+MAX_WEIGHTS = 2**22  # of all models of a policy without matrices
 ARM_MODELS_BYTES = 2**30  # of the models of a bandit's arms together
 BYTES_PER_ENTRY = 32  # of such a model: what is kept for each pair of columns
 
@@ -91,6 +98,7 @@ def check_spec(spec: Spec) -> None:
         points *= len(values)
     if points > MAX_POINTS:
         raise InputError(f"a space must have at most {MAX_POINTS} combinations of candidates; got {points}")
+    _check_models(_models(policy, spec, points), encoder.dim, policy)
 
 
 def check_theory(agent: Agent) -> None:
@@ -103,13 +111,31 @@ def check_theory(agent: Agent) -> None:
         if own.get(argument, 0) > most:
             must = f"{argument} of a policy must be at most {most} in a service"
             raise InputError(f"{must}: its own is {own[argument]:g}, by its horizon and variation")
-    check_networks(agent, 1)
+    _check_models(count_models(agent), agent.policy.dim, type(agent.policy))
+    check_work(agent, 1)
 
 
-def check_networks(agent: Agent, arms: int) -> None:
-    """Refuse to score arms by networks that are too many or too large for it."""
-    policy = agent.player.policies[0]
-    work = policy.work(arms, agent.player.tuner.points) if isinstance(policy, NeuralPolicy) else 0
+def count_models(agent: Agent) -> int:
+    """How many models score the arms of a decision: one for each copy of the policy, or for each prior."""
+    exploring, tuner = _exploring(type(agent.policy)), agent.player.tuner
+    priors = {tuple((name, point[name]) for name in sorted(point.keys() - exploring)) for point in tuner.points}
+    return max(tuner.slots, len(priors))
+
+
+def check_scored(models: int, X: Array) -> None:
+    """Refuse a table of arms that so many models are to score."""
+    if models * X.size > MAX_CELLS:
+        must = f"the numbers of a request's arms times the bandit's models must be at most {MAX_CELLS}"
+        raise InputError(f"{must}: use fewer arms or candidates; got {X.size} numbers and {models} models")
+
+
+def check_work(agent: Agent, arms: int) -> None:
+    """Refuse to score arms by networks or processes that are too many or too large for it."""
+    policy, points = agent.player.policies[0], agent.player.tuner.points
+    if isinstance(policy, KernelPolicy) and (work := policy.work(arms, points)) > MAX_KERNEL_WORK:
+        must = f"with {type(policy).__name__} a service takes at most {MAX_KERNEL_WORK} products for a decision"
+        raise InputError(f"{must}: use fewer arms, candidates or a smaller cap; got {work} for {arms} arms")
+    work = policy.work(arms, points) if isinstance(policy, NeuralPolicy) else 0
     if work > MAX_NETWORK_WORK:
         must = f"arms times the weights of all candidates' networks must be at most {MAX_NETWORK_WORK}"
         raise InputError(f"{must}, with {CALL_WORK} more for each network; got {work} for {arms} arms")
@@ -123,9 +149,37 @@ def check_rewards(spec: Spec, agent: Agent) -> None:
         raise InputError(f"{must}; got {list(spec.rewards)}")
 
 
-def max_known_arms(dim: int) -> int:
-    """How many arms may have a model of their own."""
-    return max(1, ARM_MODELS_BYTES // (BYTES_PER_ENTRY * dim * dim))
+def max_known_arms(dim: int, copies: int) -> int:
+    """How many arms may have a model of their own, in each copy of the policy."""
+    return max(1, ARM_MODELS_BYTES // (BYTES_PER_ENTRY * dim * dim * copies))
+
+
+def _models(policy: type[Policy], spec: Spec, points: int) -> int:
+    """How many models the candidates of a spec need, before they are made."""
+    tuner, space, exploring = find(TUNERS, str(spec.tuner.get("name"))), spec.space or {}, _exploring(policy)
+    if tuner.slots is not Tuner.slots and not spec.tuner.get("shared"):  # which has a copy of the policy for each
+        return points
+    return math.prod(len(values) for name, values in space.items() if name not in exploring)
+
+
+def _exploring(policy: type[Policy]) -> set[str]:
+    """The hyper-parameters in which points may differ and share a model."""
+    natural = {
+        name for name, stands_for in policy.natural.items() if set(stands_for) <= {*policy.exploring, *policy.natural}
+    }
+    return {*policy.exploring, *natural}
+
+
+def _check_models(models: int, dim: int, policy: type[Policy]) -> None:
+    """Refuse models that together are too large: each is made and kept, and may learn every reward."""
+    if issubclass(policy, (KernelPolicy, NeuralPolicy)):  # which have rewards and networks in their place
+        return
+    entries, most, size = models * dim**2, MAX_MODEL_ENTRIES, "the square of the columns"
+    if policy.sparse:
+        entries, most, size = models * dim, MAX_WEIGHTS, "the columns"
+    if entries > most:
+        must = f"models of candidates times {size} must be at most {most} in a service"
+        raise InputError(f"{must}: use fewer candidates or columns; got {models} models with {dim} columns")
 
 
 def _check_cells(count: int) -> None:

@@ -69,8 +69,9 @@ class Admin:
             check_theory(agent)
             check_rewards(request.spec, agent)
             body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
-            event = batch.add(SERVICE_ID, "create", body)
-            return _bandit_reply(Bandit(event.seq, request.name, request.spec, event.seq))
+            seq = batch.add(SERVICE_ID, "create", body).seq
+            counts = dict.fromkeys(("decisions", "rewards", "arms", "known_arms"), 0)
+            return BanditReply(name=request.name, spec=request.spec, epoch=seq, version=seq, retired=False, **counts)
 
         return self._submit(run)
 
@@ -416,8 +417,9 @@ def _check_change(bandit: Bandit, spec: Spec) -> None:
     if new:
         check_theory(agent)
     check_rewards(spec, agent)
-    for arm in bandit.arms.values():
-        encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
+    if spec.features != bandit.spec.features:
+        for arm in bandit.arms.values():
+            encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
 
 
 def _configure(

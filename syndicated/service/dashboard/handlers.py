@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -16,13 +16,14 @@ from syndicated.errors import InputError
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Key, Record
 from syndicated.service.commit.batch import Batch
+from syndicated.service.core.service import Service
 from syndicated.service.dashboard.arms_view import ArmsView, arms_view
 from syndicated.service.dashboard.axis import By
 from syndicated.service.dashboard.bandit_view import BanditView, bandit_view
 from syndicated.service.dashboard.decision_search import search
 from syndicated.service.dashboard.decision_view import decision_view
 from syndicated.service.dashboard.forms import local_path, read_form, same_site
-from syndicated.service.dashboard.list_view import BanditRow, list_view
+from syndicated.service.dashboard.list_view import BanditRow, bandit_row
 from syndicated.service.dashboard.rendering import error_page, redirect, render, render_login, static_file
 from syndicated.service.http import app
 from syndicated.service.http.auth import COOKIE, SESSION_SECONDS, Gate
@@ -31,6 +32,7 @@ from syndicated.service.http.problem_documents import ProblemWithHeaders
 from syndicated.store import Store
 
 LATEST_DECISIONS = 20  # in the table of a bandit
+LIST_BANDITS = 100  # of the list that are read at once
 MAX_LOGIN_FAILURES = 10  # of an address in a minute
 MODES = {"off": "Switch off", "live": "Switch on"}  # that the pages can set
 ACTIVITY = ("decide", "reward", "late", "activate", "close")  # events that count as activity of a bandit
@@ -104,7 +106,7 @@ class Dashboard:
         return self._gate.admit(request.scope, "read")
 
     async def _list(self, request: Request) -> Response:
-        found = await asyncio.gather(*(service.read(_read_list) for service in self._services))
+        found = await asyncio.gather(*map(_rows, self._services))
         rows = sorted((row for rows in found for row in rows), key=lambda row: row.name)
         used, retired = [row for row in rows if not row.retired], [row for row in rows if row.retired]
         return await self._page(request, "list.html", bandits=used, retired=retired, base=_base_url(request))
@@ -229,9 +231,15 @@ class Dashboard:
 # what a page reads, within a batch
 
 
-def _read_list(batch: Batch) -> list[BanditRow]:
-    last = {id_: _last_activity(batch.store, id_) for id_ in batch.state.bandits}
-    return list_view(batch.state, {id_: at for id_, at in last.items() if at is not None})
+async def _rows(service: Service) -> list[BanditRow]:
+    """The bandits of a journal, some at a time: others are served in between."""
+    ids = await service.read(lambda batch: [bandit.id for bandit in batch.state.names.values()])
+    parts = [ids[start : start + LIST_BANDITS] for start in range(0, len(ids), LIST_BANDITS)]
+    return [row for part in parts for row in await service.read(partial(_read_rows, ids=part))]
+
+
+def _read_rows(batch: Batch, ids: Sequence[int]) -> list[BanditRow]:
+    return [bandit_row(batch.state.bandits[id_], _last_activity(batch.store, id_)) for id_ in ids]
 
 
 def _last_activity(store: Store, bandit: int) -> float | None:

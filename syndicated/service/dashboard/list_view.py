@@ -1,12 +1,10 @@
 """The list of bandits."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from syndicated.policies import POLICIES
 from syndicated.registry import find
 from syndicated.service.bandits.bandit import Bandit
-from syndicated.service.bandits.state import State
 from syndicated.service.dashboard.formatting import Interval, share
 from syndicated.tuners import TUNERS
 
@@ -43,8 +41,3 @@ def bandit_row(bandit: Bandit, last: float | None) -> BanditRow:
         alarms=bandit.alarms(),
         last=last,
     )
-
-
-def list_view(state: State, last: Mapping[int, float]) -> list[BanditRow]:
-    """The bandits of a journal. `last` has the time of each bandit's last activity."""
-    return [bandit_row(bandit, last.get(bandit.id)) for bandit in state.names.values()]

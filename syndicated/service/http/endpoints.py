@@ -25,6 +25,7 @@ from syndicated.service.http.limits import MAX_JSON_BYTES, read_body
 from syndicated.service.http.metrics import Metrics
 from syndicated.types import Array
 
+MAX_NESTED = 250_000  # objects and lists of a JSON body: each costs as much as a hundred bytes of text
 QUICK_BYTES = 256 * 2**10  # of a body that the event loop decodes itself
 
 _BINARY = BINARY.encode()
@@ -128,6 +129,8 @@ class BoundEndpoint:
         if binary:
             head, table = split_body(body)
             return self._checked(head), table
+        if self._decode is not None and len(body) > QUICK_BYTES:
+            _check_nested(body)
         usual = split_json(body) if self._takes_binary else None
         if usual is not None and self._decode is not None:
             rest, ids, table = usual
@@ -154,3 +157,9 @@ class BoundEndpoint:
             return reply
         body = b"" if self.endpoint.reply is None else msgspec.json.encode(reply)
         return Response(body, self.endpoint.status, media_type=JSON if body else None)
+
+
+def _check_nested(body: bytes) -> None:
+    """Refuse a body that would become too many objects, by its brackets: decoding holds the interpreter's lock."""
+    if (count := body.count(b"{") + body.count(b"[")) > MAX_NESTED:
+        raise InputError(f"a JSON body must have at most {MAX_NESTED} objects and lists; got {count} brackets")

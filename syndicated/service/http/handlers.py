@@ -109,7 +109,8 @@ async def readyz(call: Call) -> Health:
 
 
 async def metrics(call: Call) -> Response:
-    return Response(call.metrics.text(), headers={"content-type": CONTENT_TYPE})
+    """Made on another thread: with thousands of bandits it takes a tenth of a second."""
+    return Response(await asyncio.to_thread(call.metrics.text), headers={"content-type": CONTENT_TYPE})
 
 
 async def keys(call: Call) -> list[KeyReply]:

@@ -67,7 +67,7 @@ class Metrics:
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         if route not in self._counts:
-            self._counts[route], self._seconds[route] = [0] * (len(BUCKETS) + 1), 0.0
+            self._seconds[route], self._counts[route] = 0.0, [0] * (len(BUCKETS) + 1)
         self._counts[route][bisect_left(BUCKETS, seconds)] += 1
         self._seconds[route] += seconds
         self._statuses[route, status] = self._statuses.get((route, status), 0) + 1
@@ -86,15 +86,16 @@ class Metrics:
         requests = CounterMetricFamily(
             "syndicated_requests", "Requests by route and status.", labels=["route", "status"]
         )
-        for (route, status), count in self._statuses.items():
+        for (route, status), count in list(self._statuses.items()):  # requests are counted meanwhile
             requests.add_metric([route, str(status)], count)
         seconds = HistogramMetricFamily("syndicated_request_seconds", "Seconds until the reply.", labels=["route"])
-        for route, by_bucket in self._counts.items():
-            counts = zip([*map(str, map(float, BUCKETS)), "+Inf"], accumulate(by_bucket), strict=True)
+        for route, by_bucket in list(self._counts.items()):
+            counts = zip([*map(str, map(float, BUCKETS)), "+Inf"], accumulate(by_bucket.copy()), strict=True)
             seconds.add_metric([route], list(counts), self._seconds[route])
         yield from (requests, seconds)
 
     def text(self) -> bytes:
+        """All of them, on any thread: what is counted meanwhile is in them or not."""
         return generate_latest(self.registry)
 
 

@@ -1,14 +1,22 @@
 """Requests and bandits that would delay others are refused; what is large and allowed is read off the loop."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
 from support.core_service import Harness, PlayCore, refused
 
-from syndicated.service.bandits import size_limits
-from syndicated.service.bandits.messages import Arm
+from syndicated.agent import Agent
+from syndicated.errors import InputError
+from syndicated.features import Encoder
+from syndicated.service.bandits import bandit, size_limits
+from syndicated.service.bandits.bandit import build_parts
+from syndicated.service.bandits.messages import Arm, Spec
+from syndicated.service.core import admin
+from syndicated.service.core.log_lines import parse
 
 IDS: dict[str, Any] = {"features": {"kind": "open"}}
+ALPHAS = [0.01 * k for k in range(1, 101)]
 SPECS: list[tuple[dict[str, Any], str]] = [
     ({"features": {"kind": "vector", "dim": 3000}}, "at most 256 columns with LinUCB in a service"),
     ({"features": {"kind": "open", "dim": 3000}, "policy": {"name": "ArmUCB"}}, "at most 256 columns with ArmUCB"),
@@ -19,7 +27,31 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"policy": {"name": "SWLinUCB"}, "space": {"window": [20_001.0]}}, "window of a policy must be at most 20000"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}}, "window of a policy must be at most 20000 .* its own is 1e"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}, "space": {"window": [100.0]}}, "window .* its own is 1e"),
-    ({"space": {"alpha": [0.1] * 101, "lam": [1.0] * 100}}, "at most 10000 combinations of candidates; got 10100"),
+    ({"space": {"alpha": ALPHAS[:11], "lam": ALPHAS[:10]}}, "at most 100 combinations of candidates; got 110"),
+    (
+        {"features": {"kind": "vector", "dim": 200}, "space": {"alpha": [0.1, 1.0], "lam": ALPHAS[:14]}},
+        "times the square of the columns must be at most 524288 .* got 14 models with 200 columns",
+    ),
+    (
+        {
+            "features": {"kind": "vector", "dim": 200},
+            "tuner": {"name": "Corral"},
+            "space": {"alpha": ALPHAS[:14]},
+            "rewards": [0, 1],
+        },
+        "got 14 models with 200 columns",
+    ),
+    (
+        {
+            "features": {"kind": "hashed", "dim": 2**20},
+            "policy": {"name": "DiagonalUCB"},
+            "tuner": {"name": "Corral"},
+            "space": {"boldness": ALPHAS[:5]},
+            "rewards": [0, 1],
+        },
+        "times the columns must be at most 4194304 .* got 5 models with 1048576 columns",
+    ),
+    ({"policy": {"name": "GPTS"}, "space": {"lam": ALPHAS[:50]}}, "at most 400000000 products for a decision"),
 ]
 REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"arms": [str(k) for k in range(10_001)]}, "arms must be at most 10000 in a request; got 10001"),
@@ -101,3 +133,117 @@ def test_a_bandit_of_before_the_limits_keeps_what_it_has(play_core: PlayCore, mo
             await core.service.admin.update("", "b", {"seed": 1})
 
     play_core(test)
+
+
+@pytest.mark.parametrize(
+    ("spec", "models"),
+    [
+        ({"space": {"alpha": ALPHAS}}, 1),  # points that differ in exploration share a model
+        ({"space": {"alpha_multiple": ALPHAS}}, 1),
+        ({"space": {"alpha": ALPHAS[:3], "lam": ALPHAS[:5]}}, 5),
+        ({"space": {"alpha": ALPHAS[:3]}, "tuner": {"name": "Corral"}, "rewards": (0.0, 1.0)}, 3),
+        ({"space": {"alpha": ALPHAS[:3]}, "tuner": {"name": "StochasticCorral"}, "rewards": (0.0, 1.0)}, 6),
+    ],
+)
+def test_models_are_counted_by_priors_and_copies(play_core: PlayCore, spec: dict[str, Any], models: int) -> None:
+    async def test(core: Harness) -> None:
+        await core.create(**spec)
+        assert size_limits.count_models(core.service.state.bandit("b").agent) == models
+
+    play_core(test)
+
+
+def test_expectation_27_arms_are_limited_by_the_models_that_score_them(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "MAX_CELLS", 6 * 5)
+
+    async def test(core: Harness) -> None:
+        await core.create(space={"alpha": ALPHAS[:3], "lam": ALPHAS[:5]})
+        await core.decide(arms=[Arm(str(k), x=[0.0, 1.0, 2.0]) for k in range(2)])
+        with refused(422, "invalid", "the bandit's models must be at most 30.* got 9 numbers and 5 models"):
+            await core.decide(arms=[Arm(str(k), x=[0.0, 1.0, 2.0]) for k in range(3)])
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(("policy", "most"), [("GPTS", 240), ("IGPUCB", 500)])
+def test_expectation_27_arms_of_gaussian_processes_are_limited(play_core: PlayCore, policy: str, most: int) -> None:
+    async def test(core: Harness) -> None:
+        await core.create(policy={"name": policy})
+        agent = core.service.state.bandit("b").agent
+        size_limits.check_work(agent, most)
+        with pytest.raises(InputError, match=f"with {policy} .* fewer arms, candidates or a smaller cap; got"):
+            size_limits.check_work(agent, most + 10)
+        with refused(422, "invalid", f"with {policy} a service takes at most 400000000 products"):
+            await core.decide(arms=[Arm(str(k), x=[float(k), 1.0, 0.0]) for k in range(1000)])
+
+    play_core(test)
+
+
+def test_expectation_27_models_of_arms_are_limited_in_bytes_in_all_copies_of_a_policy(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "ARM_MODELS_BYTES", 4 * 64 * 64 * size_limits.BYTES_PER_ENTRY)
+
+    async def test(core: Harness) -> None:
+        await core.create(**IDS, tuner={"name": "Corral"}, space={"boldness": [0.5, 1.0]}, rewards=(0.0, 1.0))
+        assert size_limits.max_known_arms(64, 2) == 2
+        for k in range(30):
+            await core.reward((await core.decide(arms=["a", "b"])).decision_id, float(k % 2))
+        with refused(422, "invalid", "at most 2 arms may have a model"):
+            await core.decide(arms=["a", "c"])
+
+    play_core(test)
+
+
+def test_a_bandit_is_built_once_to_check_it_and_once_to_keep_it(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for it, and copies of a policy may take some milliseconds each."""
+    built: list[Spec] = []
+
+    def counted(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
+        built.append(spec)
+        return build_parts(spec, id_)
+
+    for module in (admin, bandit):
+        monkeypatch.setattr(module, "build_parts", counted)
+
+    async def test(core: Harness) -> None:
+        await core.create()
+        assert len(built) == 2
+
+    play_core(test)
+
+
+def test_registered_arms_are_not_read_again_where_features_stay(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand of them would take a tenth of a second."""
+
+    async def test(core: Harness) -> None:
+        await core.create(**IDS)
+        await core.service.admin.put_arms("", "b", [Arm("a", features={"price": 1.0}), Arm("b")])
+        before = core.service.state.bandit("b").registered
+        monkeypatch.setattr(type(before.encoder), "prepare", None)
+        for change in ({"floor": 0.1}, {"seed": 1}):
+            await core.service.admin.update("", "b", change)
+            assert core.service.state.bandit("b").registered is before
+        monkeypatch.undo()
+        await core.service.admin.update("", "b", {"features": {"kind": "open", "dim": 32}})
+        after = core.service.state.bandit("b").registered
+        assert (after.arms, after.numbers, after.encoder.dim) == (before.arms, before.numbers, 32)
+
+    play_core(test)
+
+
+def test_the_lines_of_a_log_are_cut_one_by_one() -> None:
+    data = b"{}\n" * 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="line 1 must be an event of a log"):
+            parse(data)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)  # all lines take 4 MB
+    finally:
+        tracemalloc.stop()

@@ -23,7 +23,7 @@ from uvicorn.server import ServerState
 
 from syndicated.service import Limits
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.http import limits, workers
+from syndicated.service.http import endpoints, limits, workers
 from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
 from syndicated.service.http.headers import BINARY, BYTES
 from syndicated.service.http.limits import MAX_JSON_BYTES, RateLimit
@@ -44,6 +44,23 @@ def test_expectation_18_bodies_are_limited(play: Callable[..., None]) -> None:
         assert (await api.call("POST", "/v1/bandits", b" " * 100)).status_code == 422
 
     play(test, limits=Limits(body_bytes=100))
+
+
+def test_expectation_27_bodies_with_too_many_objects_are_refused_before_they_are_made(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "QUICK_BYTES", 100)
+    monkeypatch.setattr(endpoints, "MAX_NESTED", 50)
+
+    async def test(api: Api) -> None:
+        await api.create()
+        body = b'{"context": {"a": [' + b",".join([b"{}"] * 47) + b"]}}"
+        assert "brackets" not in (await api.call("POST", "/v1/bandits/b/decide", body)).text
+        reply = await api.call("POST", "/v1/bandits/b/decide", body.replace(b"{}", b"{},[]", 1))
+        assert reply.status_code == 422
+        assert "must have at most 50 objects and lists; got 51 brackets" in reply.json()["detail"]
+
+    play(test)
 
 
 def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:

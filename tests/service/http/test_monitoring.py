@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,24 @@ from syndicated.service.core.services import Services
 from syndicated.service.http.logs import JsonFormatter
 from syndicated.service.http.metrics import Metrics
 from syndicated.store import SQLite
+
+
+def test_metrics_are_made_beside_the_event_loop(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of bandits they take a tenth of a second."""
+    threads, text = list[threading.Thread](), Metrics.text
+
+    def counted(metrics: Metrics) -> bytes:
+        threads.append(threading.current_thread())
+        return text(metrics)
+
+    monkeypatch.setattr(Metrics, "text", counted)
+
+    async def test(api: Api) -> None:
+        assert (await api.call("GET", "/metrics")).status_code == 200
+        assert threads
+        assert threading.current_thread() not in threads
+
+    play(test)
 
 
 def test_expectation_21_health_readiness_and_metrics(
