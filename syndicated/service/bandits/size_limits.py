@@ -30,7 +30,8 @@ QUICK_WORK = 2_000  # arms and fields of a request that the event loop reads its
 MAX_REGISTERED_AT_ONCE = 2_000  # arms of a request to register them; checked and folded between two batches
 MAX_FEATURES_AT_ONCE = 10_000  # fields of such a request
 MAX_COLUMNS = 256  # of a policy with matrices, whose rewards cost the square of it, and some the cube
-MAX_POINTS = 100  # combinations of candidates; what some tuners do grows with the cube of it
+MAX_POINTS = 400  # combinations of candidates
+MAX_OP_POINTS = 100  # the same with `OP`, each of whose choices costs the cube of them
 MAX_MODEL_ENTRIES = 2**19  # pairs of columns of all models: of those that candidates need, or of a policy's copies
 # Arguments and candidates of policies: what a decision or a reward costs grows with them, with `cap` by its square.
 MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
@@ -96,8 +97,10 @@ def check_spec(spec: Spec) -> None:
                 raise InputError(f"{argument} of a policy must be at most {most} in a service; got {shorten(value)}")
     for values in (spec.space or {}).values():
         points *= len(values)
-    if points > MAX_POINTS:
-        raise InputError(f"a space must have at most {MAX_POINTS} combinations of candidates; got {points}")
+    tuner = str(spec.tuner.get("name"))
+    most_points = MAX_OP_POINTS if tuner == "OP" else MAX_POINTS
+    if points > most_points:
+        raise InputError(f"a space must have at most {most_points} combinations with {tuner}; got {points}")
     _check_models(_models(policy, spec, points), encoder.dim, policy)
 
 

@@ -27,7 +27,11 @@ SPECS: list[tuple[dict[str, Any], str]] = [
     ({"policy": {"name": "SWLinUCB"}, "space": {"window": [20_001.0]}}, "window of a policy must be at most 20000"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}}, "window of a policy must be at most 20000 .* its own is 1e"),
     ({"policy": {"name": "SWLinUCB", "horizon": 10**9}, "space": {"window": [100.0]}}, "window .* its own is 1e"),
-    ({"space": {"alpha": ALPHAS[:11], "lam": ALPHAS[:10]}}, "at most 100 combinations of candidates; got 110"),
+    ({"space": {"alpha": ALPHAS[:50], "lam": ALPHAS[:9]}}, "at most 400 combinations with Consensus; got 450"),
+    (
+        {"space": {"alpha": ALPHAS[:11], "lam": ALPHAS[:10]}, "tuner": {"name": "OP"}},
+        "at most 100 combinations with OP",
+    ),
     (
         {"features": {"kind": "vector", "dim": 200}, "space": {"alpha": [0.1, 1.0], "lam": ALPHAS[:14]}},
         "times the square of the columns must be at most 524288 .* got 14 models with 200 columns",
