@@ -7,7 +7,7 @@ SyndicatedError
 ├── TaskError                        a task of an experiment failed; the message names it
 ├── MissingExtraError (an ImportError too)   what is asked for needs an extra; the message names it
 ├── StoreError                       store._base: the journal cannot be used (see there for its kinds)
-└── Problem                          service.bandits.messages: a request is refused with a problem document
+└── Problem                          service.bandits.problems: a request is refused with a problem document
 
 Every message says what must hold and what came.
 """

@@ -36,7 +36,7 @@ def create_app(
     Of several journals, bandits are spread over them by their names; they must be the same at every start.
     `on_start` is awaited with the service that has the keys when it runs, before the first request.
     """
-    # Imported here, so that the core can be used without starlette and jinja2.
+    # Imported here, so that bandits, commit and core can be used without starlette and jinja2.
     with extra("serve", "the service"):
         from syndicated.service.core.service import Service
         from syndicated.service.core.services import Services

@@ -126,8 +126,8 @@ def count_models(agent: Agent) -> int:
 
 
 def check_scored(models: int, X: Array) -> None:
-    """Refuse a table of arms that so many models are to score."""
-    if models * X.size > MAX_CELLS:
+    """Refuse a table of arms that so many models are to score; for one its encoder has a limit."""
+    if models > 1 and models * X.size > MAX_CELLS:
         must = f"the numbers of a request's arms times the bandit's models must be at most {MAX_CELLS}"
         raise InputError(f"{must}: use fewer arms or candidates; got {X.size} numbers and {models} models")
 

@@ -90,7 +90,10 @@ class State:
             _check_whole(store, newest[min(newest)])
         state.snapped = state.seq
         damaged = {of for of, snapshot in taken.items() if snapshot is not newest[of]}
-        for of in sorted(damaged | state._outdated(taken, damaged)):
+        # The service, which is in every save, comes first: made anew, it knows which other snapshots there must be.
+        if SERVICE_ID in damaged | _outdated(taken, damaged, {SERVICE_ID: state.seq}):
+            state._rebuild(store, SERVICE_ID, taken.get(SERVICE_ID), whole=lost is None)
+        for of in sorted((damaged - {SERVICE_ID}) | _outdated(taken, damaged, state._last)):
             state._rebuild(store, of, taken.get(of), whole=lost is None)
         state.bandits = dict(sorted(state.bandits.items()))
         state.names = {bandit.name: bandit for bandit in state.bandits.values()}
@@ -130,15 +133,6 @@ class State:
             log.error("the snapshot of %s is damaged, an older one and the log are used: %s", of, error)
             return False
         return True
-
-    def _outdated(self, taken: Mapping[int, Snapshot | None], damaged: Set[int]) -> set[int]:
-        """The bandits whose newest snapshot is lost: they, or the service, have changed after the one that there is."""
-        seqs = {of: snapshot.seq for of, snapshot in taken.items() if snapshot is not None}
-        needed = {**self._last, SERVICE_ID: self.seq}  # the service is in every save
-        found = {of for of, seq in needed.items() if seqs.get(of, 0) < seq}
-        for of in found - damaged:
-            log.error("the newest snapshot of bandit %d is lost, an older one and the log are used", of)
-        return found
 
     def _rebuild(self, store: Store, of: int, older: Snapshot | None, *, whole: bool) -> None:
         """A bandit as of where all snapshots are, from an older one, or none, and the log after it.
@@ -490,6 +484,15 @@ def unpack_snapshot(snapshot: Snapshot) -> tuple[dict[str, Any], Arrays]:
     if own != of:
         raise StateError(f"a snapshot must be of {shorten(of)}; got one of {shorten(own)}")
     return head, arrays
+
+
+def _outdated(taken: Mapping[int, Snapshot | None], damaged: Set[int], needed: Mapping[int, int]) -> set[int]:
+    """The bandits whose newest snapshot is lost: the one that there is, if any, is older than is needed of each."""
+    seqs = {of: snapshot.seq for of, snapshot in taken.items() if snapshot is not None}
+    found = {of for of, seq in needed.items() if seqs.get(of, 0) < seq}
+    for of in found - damaged:
+        log.error("the newest snapshot of bandit %d is lost, an older one and the log are used", of)
+    return found
 
 
 def events_upto(snapshot: Snapshot) -> int:

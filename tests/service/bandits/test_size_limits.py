@@ -171,6 +171,23 @@ def test_expectation_27_arms_are_limited_by_the_models_that_score_them(
     play_core(test)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"features": {"kind": "hashed", "dim": 101, "ids": True}},
+        {"features": {"kind": "open", "dim": 101}, "policy": {"name": "ArmUCB"}},
+    ],
+)
+def test_one_model_scores_as_many_arms_as_a_request_may_have(play_core: PlayCore, spec: dict[str, Any]) -> None:
+    """10,000 of them: with 128 columns that takes 10 ms, with 256 it takes 35."""
+
+    async def test(core: Harness) -> None:
+        await core.create(**spec)
+        assert (await core.decide(arms=[str(k) for k in range(10_000)])).arm
+
+    play_core(test)
+
+
 @pytest.mark.parametrize(("policy", "most"), [("GPTS", 240), ("IGPUCB", 500)])
 def test_expectation_27_arms_of_gaussian_processes_are_limited(play_core: PlayCore, policy: str, most: int) -> None:
     async def test(core: Harness) -> None:

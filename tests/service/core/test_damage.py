@@ -304,6 +304,20 @@ def test_expectation_30_a_snapshot_that_is_lost_is_made_anew(
             _loaded(file)
 
 
+@pytest.mark.parametrize("service", ["DELETE FROM snapshots WHERE {}", "UPDATE snapshots SET state = X'' WHERE {}"])
+def test_expectation_30_a_lost_snapshot_is_noticed_also_if_that_of_the_service_is_lost_or_damaged(
+    file: Path, service: str
+) -> None:
+    """They may have been on one page. The one of the service that is left does not know of what came after it."""
+    before = _loaded(file)
+    _change(file, lambda db: db.execute(service.format("bandit = 0 AND seq > 10")))
+    _change(file, lambda db: db.execute("DELETE FROM snapshots WHERE bandit = 1 AND seq > 10"))
+    assert _loaded(file) == before
+    assert "the newest snapshot of bandit 1 is lost" in _faults(file)
+    assert "the newest snapshot of bandit 1 is lost" in repair(str(file), file.with_name("saved.db")).faults
+    assert (_faults(file.with_name("saved.db")), _loaded(file.with_name("saved.db"))) == ([], before)
+
+
 def test_expectation_30_a_name_stays_with_its_last_bandit_when_an_earlier_one_is_made_anew(tmp_path: Path) -> None:
     async def fill() -> None:
         core = Harness(tmp_path / "journal.db", Clock())
