@@ -79,8 +79,8 @@ class Snapshots:
                 await self._go_on(self._see_others)
                 if self._is_due:
                     await self._save(if_due=True)
-        except Problem:
-            pass  # the journal is away, or this is the end: both are told elsewhere
+        except Problem:  # the journal is away, or this is the end: both are told elsewhere
+            self._save_after = self._clock() + SAVE_AGAIN_SECONDS
         except StoreError as error:
             self._save_after = self._clock() + SAVE_AGAIN_SECONDS
             log.warning("no snapshot could be taken; the next attempt is in %d s: %s", SAVE_AGAIN_SECONDS, error)

@@ -34,7 +34,7 @@ from syndicated.service.bandits.size_limits import (
     check_spec,
     check_theory,
 )
-from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, hash_key
+from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, hash_key, unpack_snapshot
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.group_commit import GroupCommit, T
 from syndicated.service.commit.own_thread import on_own_thread
@@ -246,7 +246,7 @@ class Admin:
             raise Problem(503, "unavailable", str(error)) from None
         if saved is None:
             raise _unknown_model(version)
-        return Bandit.from_snapshot(saved.state).agent.state()
+        return Bandit.from_parts(*unpack_snapshot(saved), saved.seq).agent.state()
 
     async def load_model(self, actor: str, name: str, model: bytes | int) -> BanditReply:
         """Go on from a model: the content of a file, or the version of a saved one (a roll-back)."""

@@ -1,6 +1,7 @@
 """Snapshots that are taken beside the service: of one moment, to the bit, although others go on meanwhile."""
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ from support.core_service import Clock, Harness, PlayCore, contents, refused, ru
 
 from syndicated import Agent, ArmUCB
 from syndicated._agent_state import AgentCopy
+from syndicated.errors import StateError
 from syndicated.service.bandits import model_load
 from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.messages import Arm
@@ -455,6 +457,56 @@ def test_a_snapshot_that_fails_is_told_and_tried_again_later(
         await harness.snapshots_are_taken()
         with closing(SQLite(harness.file, read_only=True)) as store:
             assert store.snapshot_sizes(harness.service.state.bandit("b").id)[0][0] == harness.service.state.seq
+        await harness.service.stop()
+
+    run(test())
+
+
+def test_a_snapshot_that_the_journal_has_no_room_for_is_tried_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To copy and encode it takes long where it is large, and it fails at its end."""
+    monkeypatch.setattr("syndicated.service.commit.snapshots.EVENTS_PER_SNAPSHOT", 2)
+
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create()
+        store, attempts = harness.service.group_commit.store, list[Any]()
+        save = store.save_steps
+
+        def fail(*arguments: Any) -> Iterator[None]:
+            attempts.append(arguments)
+            return _fail()
+
+        monkeypatch.setattr(store, "save_steps", fail)
+        for _ in range(6):
+            await harness.reward((await harness.decide()).decision_id, 1.0)
+            await harness.snapshots_are_taken()
+        assert len(attempts) == 1
+        monkeypatch.setattr(store, "save_steps", save)
+        await harness.pass_time(60.0)
+        await harness.snapshots_are_taken()
+        assert store.snapshot_sizes(harness.service.state.bandit("b").id)[0][0] == harness.service.state.seq
+        await harness.service.stop()
+
+    run(test())
+
+
+def test_a_model_in_the_place_of_another_is_not_given_out(tmp_path: Path) -> None:
+    async def test() -> None:
+        harness = Harness(tmp_path / "journal.db", Clock())
+        await harness.create(**SPEC)
+        versions = []
+        for _ in range(2):
+            await learn(harness, 2)
+            versions.append((await harness.service.admin.save_model("b")).version)
+        with closing(sqlite3.connect(tmp_path / "journal.db")) as db, db:
+            own = f"bandit = {harness.service.state.bandit('b').id} AND seq = "
+            state = f"(SELECT state FROM snapshots WHERE {own}{versions[0]})"
+            db.execute(f"UPDATE snapshots SET state = {state} WHERE {own}{versions[1]}")
+        assert await harness.service.admin.model("b", versions[0])
+        with pytest.raises(StateError, match=f"a snapshot must be of .*{versions[1]}.*; got one of .*{versions[0]}"):
+            await harness.service.admin.model("b", versions[1])
         await harness.service.stop()
 
     run(test())
