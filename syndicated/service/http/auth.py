@@ -1,6 +1,7 @@
 """Who may do what: the key that a request carries, its scopes, and its rate limit."""
 
 import hmac
+from functools import lru_cache
 from hashlib import blake2b
 
 from starlette.requests import HTTPConnection
@@ -19,6 +20,7 @@ from syndicated.service.http.limits import RateLimit
 
 COOKIE = "syndicated_session"
 SESSION_SECONDS = 12 * 3600.0
+MAX_KEPT_HEADER = 256  # bytes of an Authorization header whose hash is kept in memory
 MAX_TIME_DIGITS = 12  # of the end of a session, in seconds
 
 
@@ -98,7 +100,8 @@ class Gate:
         """
         value = headers_of(scope).get(b"authorization", b"")
         if value[:7].lower() == b"bearer ":
-            return self.services.home.state.by_hash.get(hash_key(str(value[7:], "latin-1").strip()))
+            hash_of = _kept_key_hash if len(value) <= MAX_KEPT_HEADER else _key_hash
+            return self.services.home.state.by_hash.get(hash_of(value))
         if scope["method"] not in ("GET", "HEAD"):
             return None
         return self.sessions.key(_session(scope))
@@ -109,6 +112,14 @@ class Gate:
         if needed not in key.scopes and "admin" not in key.scopes:
             raise Problem(403, "forbidden", f"this needs the scope {needed}; this key has {', '.join(key.scopes)}")
         return key
+
+
+def _key_hash(header: bytes) -> str:
+    """The hash of the key in an Authorization header."""
+    return hash_key(str(header[7:], "latin-1").strip())
+
+
+_kept_key_hash = lru_cache(maxsize=1024)(_key_hash)  # most callers send the same header with every request
 
 
 def _session(scope: Scope) -> str:

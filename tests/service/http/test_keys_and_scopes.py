@@ -8,6 +8,7 @@ from support.api_service import SCRIPT, Api
 
 from syndicated.cli import serve
 from syndicated.service.bandits.state import hash_key
+from syndicated.service.http import auth
 from syndicated.service.http.auth import Sessions, ensure_admin_key
 from syndicated.service.http.endpoints import Endpoint
 from syndicated.service.http.routes import TABLE
@@ -87,5 +88,17 @@ def test_another_admin_key_of_the_environment_takes_the_place_of_the_one_before(
         assert (await api.call("GET", "/v1/keys", key=mine)).is_success
         keys = (await api.call("GET", "/v1/keys", key="first")).json()
         assert [key.get("revoked", False) for key in keys if key["name"] == serve.ADMIN_KEY] == [True, True, False]
+
+    play(test)
+
+
+def test_a_key_may_be_long_and_only_hashes_of_short_headers_are_kept(play: Callable[..., None]) -> None:
+    async def test(api: Api) -> None:
+        long = "k" * 1000
+        assert await ensure_admin_key(api.service, serve.ADMIN_KEY, long) is None
+        kept = auth._kept_key_hash.cache_info().currsize
+        for key, status in ((long, 200), (long + "x", 401)):
+            assert (await api.call("GET", "/v1/bandits", key=key)).status_code == status
+        assert auth._kept_key_hash.cache_info().currsize == kept
 
     play(test)
