@@ -19,7 +19,7 @@ from syndicated.policies._neural_policy import NeuralPolicy
 from syndicated.policies.base import Policy
 from syndicated.registry import find
 from syndicated.service.bandits.messages import Arm, DecideRequest, Spec
-from syndicated.tuners import TUNERS, Tuner
+from syndicated.tuners import OP, TUNERS, Tuner
 from syndicated.types import Array
 
 MAX_ARMS = 10_000  # of a request, and registered with a bandit
@@ -31,7 +31,7 @@ MAX_REGISTERED_AT_ONCE = 2_000  # arms of a request to register them; checked an
 MAX_FEATURES_AT_ONCE = 10_000  # fields of such a request
 MAX_COLUMNS = 256  # of a policy with matrices, whose rewards cost the square of it, and some the cube
 MAX_POINTS = 400  # combinations of candidates
-MAX_OP_POINTS = 100  # the same with `OP`, each of whose choices costs the cube of them
+MAX_COSTLY_POINTS = 100  # the same with tuners that copy the policy for each, or with `OP`, whose choices cost the cube
 MAX_MODEL_ENTRIES = 2**19  # pairs of columns of all models: of those that candidates need, or of a policy's copies
 # Arguments and candidates of policies: what a decision or a reward costs grows with them, with `cap` by its square.
 MAX_ARGUMENTS = {"cap": 300, "steps": 200, "width": 32, "depth": 3, "window": 20_000}
@@ -97,11 +97,11 @@ def check_spec(spec: Spec) -> None:
                 raise InputError(f"{argument} of a policy must be at most {most} in a service; got {shorten(value)}")
     for values in (spec.space or {}).values():
         points *= len(values)
-    tuner = str(spec.tuner.get("name"))
-    most_points = MAX_OP_POINTS if tuner == "OP" else MAX_POINTS
+    tuner = find(TUNERS, str(spec.tuner.get("name")))
+    most_points = MAX_COSTLY_POINTS if tuner is OP or _copies(tuner, spec) else MAX_POINTS
     if points > most_points:
-        raise InputError(f"a space must have at most {most_points} combinations with {tuner}; got {points}")
-    _check_models(_models(policy, spec, points), encoder.dim, policy)
+        raise InputError(f"a space must have at most {most_points} combinations with {tuner.__name__}; got {points}")
+    _check_models(points if _copies(tuner, spec) else _priors(policy, spec), encoder.dim, policy)
 
 
 def check_theory(agent: Agent) -> None:
@@ -157,12 +157,15 @@ def max_known_arms(dim: int, copies: int) -> int:
     return max(1, ARM_MODELS_BYTES // (BYTES_PER_ENTRY * dim * dim * copies))
 
 
-def _models(policy: type[Policy], spec: Spec, points: int) -> int:
-    """How many models the candidates of a spec need, before they are made."""
-    tuner, space, exploring = find(TUNERS, str(spec.tuner.get("name"))), spec.space or {}, _exploring(policy)
-    if tuner.slots is not Tuner.slots and not spec.tuner.get("shared"):  # which has a copy of the policy for each
-        return points
-    return math.prod(len(values) for name, values in space.items() if name not in exploring)
+def _copies(tuner: type[Tuner], spec: Spec) -> bool:
+    """Whether there is a copy of the policy for each candidate."""
+    return tuner.slots is not Tuner.slots and not spec.tuner.get("shared")
+
+
+def _priors(policy: type[Policy], spec: Spec) -> int:
+    """How many models the candidates of a spec need if they share one policy, before they are made."""
+    exploring = _exploring(policy)
+    return math.prod(len(values) for name, values in (spec.space or {}).items() if name not in exploring)
 
 
 def _exploring(policy: type[Policy]) -> set[str]:

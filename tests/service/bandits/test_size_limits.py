@@ -33,6 +33,10 @@ SPECS: list[tuple[dict[str, Any], str]] = [
         "at most 100 combinations with OP",
     ),
     (
+        {"space": {"alpha": ALPHAS, "lam": [0.1, 1.0]}, "tuner": {"name": "Corral"}, "rewards": (0.0, 1.0)},
+        "at most 100 combinations with Corral; got 200",
+    ),
+    (
         {"features": {"kind": "vector", "dim": 200}, "space": {"alpha": [0.1, 1.0], "lam": ALPHAS[:14]}},
         "times the square of the columns must be at most 524288 .* got 14 models with 200 columns",
     ),
