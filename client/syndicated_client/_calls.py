@@ -12,7 +12,7 @@ from msgspec import Struct
 from syndicated_client._admin import AdminFlows
 from syndicated_client._errors import InputError, Refused, Unavailable
 from syndicated_client._flows import Flow, Request, backoff, bandit_path, decode, encode
-from syndicated_client._tables import Array, Table, check_table, is_array, is_data_frame, join_body
+from syndicated_client._tables import Array, Table, check_table, frame_arms, is_array, is_data_frame, join_body
 from syndicated_client._validation import check_count, check_number, shorten
 
 MIN_BINARY_ARMS = 200  # a table of at least so many arms is sent as a binary body
@@ -227,7 +227,7 @@ def _reward_request(item: QueuedReward) -> Request:
 def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Table | None, Sequence[str] | None]:
     """The arms for JSON, the table for a binary body, and the ids of the arms if they are known here."""
     if is_data_frame(arms):
-        arms = cast(Any, arms).to_numpy()
+        arms = cast(Arms, frame_arms(arms))
     if ids is not None and not is_array(arms):
         raise InputError(f"ids need arms that are a table, an array of rows; got arms {shorten(arms)}")
     if arms is None:
@@ -251,5 +251,5 @@ def _arms(arms: Arms | None, ids: Sequence[str] | None) -> tuple[Any, Table | No
 def _arm_id(arm: str | ArmWithId | Mapping[str, Any]) -> str:
     id_ = arm if isinstance(arm, str) else arm.get("id") if isinstance(arm, Mapping) else getattr(arm, "id", None)
     if not isinstance(id_, str):
-        raise InputError(f"an arm must be an id or have one; got {shorten(arm)}")
+        raise InputError(f"an arm must be an id, which is a text, or have one; got {shorten(arm)}")
     return id_

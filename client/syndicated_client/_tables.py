@@ -29,6 +29,22 @@ def is_data_frame(thing: object) -> bool:
     return type(thing).__name__ == "DataFrame" and hasattr(thing, "to_numpy")
 
 
+def frame_arms(frame: Any) -> Any:
+    """The arms of a data frame: objects with features if it has a column `id`, otherwise a table of numbers.
+
+    What is missing is left out of the features.
+    """
+    if "id" not in frame.columns:
+        return frame.to_numpy()
+    rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.to_dict("records")  # polars, or pandas
+    return [{"id": row.pop("id"), "features": {k: v for k, v in row.items() if not _is_missing(v)}} for row in rows]
+
+
+def _is_missing(value: object) -> bool:
+    """Whether it is None, NaN or what pandas has for it."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+
+
 def check_table(arms: "Array") -> "Table":
     """The features of the arms as an array of floats with one row for each arm."""
     import numpy as np
