@@ -99,7 +99,7 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     top: list[ArmLine] = []
     arms: list[str] | None = None
     X: list[list[float]] | None = None
-    context: Any = None
+    context: list[float] | dict[str, Any] | None = None
     sparse: bool = False
     ranking: list[RankedArm] = []
 
@@ -329,6 +329,11 @@ def _check_nesting(context: Any) -> None:
 
 
 def _choice_record(choice: ChoiceLine) -> ChoiceRecord:
+    """A choice whose parts fit each other, also if its tuner is not known here, as that of another epoch."""
+    if len(choice.probability) != len(choice.index) or len(choice.index) not in (0, 1, len(choice.params)):
+        raise InputError("choice must have a probability for each index, and one of each for all params or for each")
+    if max(choice.allies, default=-1) >= len(choice.odds):
+        raise InputError("choice must have odds for each of its allies")
     fields = msgspec.structs.asdict(choice)
     fields["probability"] = tuple(math.nan if p is None else p for p in choice.probability)
     return ChoiceRecord(**fields)

@@ -109,6 +109,11 @@ BAD_LINES: list[dict[str, Any]] = [
     {"version": 2**63},
     {"round": 2**63},
     {"epoch": -1},
+    {"context": 7},
+    {"context": ["fr"]},
+    {"epoch": 0, "choice": CHOICE | {"probability": []}},  # of an epoch whose tuner is not known
+    {"epoch": 0, "choice": CHOICE | {"index": [0, 0], "probability": [0.5, 0.5]}},
+    {"epoch": 0, "choice": CHOICE | {"odds": []}},
 ]
 
 
