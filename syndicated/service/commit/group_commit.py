@@ -303,11 +303,17 @@ class GroupCommit:
     # batches
 
     async def _commit_in_attempts(self, requests: Sequence[Request]) -> Sequence[Any]:
-        """Commit; again if another process was first with the same event id, and now has it in the journal."""
-        for _ in range(MAX_ATTEMPTS - 1):
-            with suppress(StoreConflictError):
+        """Commit; again if another process was first with the same event id, and now has it in the journal.
+
+        If one is in the way each time the requests are refused. The journal is not away by that, and others go on.
+        """
+        conflict = ""
+        for _ in range(MAX_ATTEMPTS):
+            try:
                 return await self._commit(requests)
-        return await self._commit(requests)
+            except StoreConflictError as error:
+                conflict = str(error)
+        return [Problem(503, "unavailable", conflict) for _ in requests]
 
     async def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
         """Run requests in one transaction, fold what it appended, and give the answers.

@@ -15,9 +15,11 @@ from support.core_service import ARMS, ASK, VECTOR, Harness, PlayCore, refused, 
 
 from syndicated.service.bandits.arms import RegisteredArms
 from syndicated.service.bandits.messages import Arm, Create, DecideRequest, Spec
+from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.group_commit import MAX_ATTEMPTS
 from syndicated.service.commit.limits import Limits
 from syndicated.service.core.service import Service
-from syndicated.store import SQLite, StoreError, UnknownCommitError
+from syndicated.store import SQLite, StoreConflictError, StoreError, UnknownCommitError
 
 
 def test_expectation_18_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
@@ -259,6 +261,25 @@ def test_a_journal_that_can_be_read_but_not_written_is_away(
     play_core(test)
     full = "the journal cannot be used: full"
     assert caplog.messages == 2 * [f"the journal is away: {full}", f"the journal is back; it was away: {full}"]
+
+
+def test_a_request_that_another_process_is_in_the_way_of_is_refused_and_the_journal_is_not_away(
+    play_core: PlayCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(harness: Harness) -> None:
+        tries = 0
+
+        def conflict(batch: Batch) -> None:
+            nonlocal tries
+            tries += 1
+            raise StoreConflictError("another process was first")
+
+        with refused(503, "unavailable", "another process was first"):
+            await harness.service.read(conflict)
+        assert (tries, harness.ready()) == (MAX_ATTEMPTS, True)
+
+    play_core(test)
+    assert caplog.messages == []
 
 
 def test_a_last_snapshot_that_cannot_be_taken_is_told_and_nothing_is_lost(
