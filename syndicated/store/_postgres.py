@@ -48,6 +48,13 @@ SELECT setval('log_numbers', greatest((SELECT last_value FROM log_numbers), (SEL
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
 COPY = f"COPY log ({COLUMNS}) FROM STDIN (FORMAT BINARY)"
 COPY_TYPES = ("int8", "int8", "text", "float8", "int8", "float8", "text", "text", "bytea")  # of the columns
+# No timeout of the server ends who hangs in the middle of a COPY: the others do.
+CUT_OFF = f"""
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND query = '{COPY}' AND state = 'active'
+AND wait_event = 'ClientRead' AND query_start < clock_timestamp() - interval '{{}} seconds'
+"""
+CUT_OFF_SECONDS = 1.0  # between looks for such processes
 MAKE_SCHEMA = """
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'syndicated') THEN CREATE SCHEMA syndicated; END IF;
@@ -134,6 +141,7 @@ class Postgres(SQL):
             self._limit_connect_seconds()
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._exclusive = False  # whether a batch is under way
+        self._next_cut_off = 0.0  # by the monotonic clock
         self._budget = WaitBudget()
         self._listener: BoundedConnection | None = None
         self._ended = False
@@ -178,10 +186,14 @@ class Postgres(SQL):
         self._budget.seconds = ANSWER_SECONDS
 
     def settled(self) -> int:
+        """Now and then it cuts off who hangs; not within a batch, which sees others as they were when it began."""
+        if not self._exclusive and time.monotonic() >= self._next_cut_off:
+            self._next_cut_off = time.monotonic() + CUT_OFF_SECONDS
+            self._rows(CUT_OFF.format(STATEMENT_SECONDS))
         return int(self._rows(SETTLED)[0][0])
 
     def _await_settled(self, mark: int) -> None:
-        """Wait until all that reserved numbers up to a mark have ended; the server ends those that hang."""
+        """Wait until all that reserved numbers up to a mark have ended; those that hang are cut off."""
         end = time.monotonic() + ANSWER_SECONDS
         while self.settled() < mark:
             if time.monotonic() > end:

@@ -914,6 +914,28 @@ def test_entries_wait_for_nobody_and_are_settled_when_all_before_them_have_ended
         assert (last, reader.reserve(1)) == (6, [8])
 
 
+def test_who_hangs_in_the_middle_of_its_events_is_cut_off_by_others(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = database()
+    stopped, other = journals.open(address), journals.open(address)
+    monkeypatch.setattr(_postgres, "CUT_OFF_SECONDS", 0.0)
+
+    def hang(event: Event) -> NoReturn:
+        assert other.settled() == 0
+        monkeypatch.setattr(_postgres, "STATEMENT_SECONDS", 0)
+        assert any(other.settled() for _ in range(10_000))
+        raise psycopg.OperationalError("it goes on, and its connection is lost")
+
+    monkeypatch.setattr(_postgres, "seal", hang)
+    with pytest.raises(StoreError, match="its connection is lost"), stopped.entry(1) as (number,):
+        stopped.append([Event(number, 1, "decide", 0.0)])
+    monkeypatch.undo()
+    with stopped.entry(1) as (number,):
+        stopped.append([Event(number, 1, "decide", 0.0)])
+    assert [event.seq for event in _all(other)] == [2]
+
+
 def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable[[], str], journals: Journals) -> None:
     address = database()
     one, other = journals.open(address), journals.open(address)
