@@ -98,6 +98,16 @@ class DecisionHead(Struct, frozen=True, gc=False):
     default: float | None = None
 
 
+class Pruned(Struct, frozen=True):
+    """A pruning, as far as a start asks: whose events it dropped, and the number of the last of them.
+
+    Those of before this was told have none.
+    """
+
+    bandit: int = 0
+    last: int = 0
+
+
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An API key, in the log. Of its secret the log has the hash alone, beside this."""
 
@@ -169,6 +179,7 @@ class Record(Struct, gc=False):
 decode = msgspec.msgpack.decode
 decode_decided = msgspec.msgpack.Decoder(Decided).decode
 decode_head = msgspec.msgpack.Decoder(DecisionHead).decode
+decode_pruned = msgspec.msgpack.Decoder(Pruned).decode
 _encoder = msgspec.msgpack.Encoder(enc_hook=np.generic.item)
 
 

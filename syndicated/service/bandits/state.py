@@ -18,7 +18,7 @@ from syndicated.service.bandits.bandit import Bandit, BanditDraft
 from syndicated.service.bandits.messages import Arm, Spec
 from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, ModelLoad, decode_load
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import RECORD_BYTES, Key, Record, decode
+from syndicated.service.bandits.records import RECORD_BYTES, Key, Pruned, Record, decode, decode_pruned
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
 
 log = logging.getLogger("syndicated")
@@ -99,6 +99,7 @@ class State:
         state.names = {bandit.name: bandit for bandit in state.bandits.values()}
         counted = state.events
         for run in _runs(map(_stored, store.after(state.seq, upto=upto, bodiless=PIECE))):
+            state._check_pruned(run[0][0], whole=lost is None)
             state._fold_stored(run, store)
         state.followed = state.seq
         if at_end is not None:
@@ -113,6 +114,17 @@ class State:
         missing = self.seq - self.snapped - count if count else max(0, self.snapped - store.last())
         if missing and not (count and store.has_gaps):  # where numbers may be unused
             log.error("the log lacks up to %d of its last events, up to %d; see `syndicated verify`", missing, self.seq)
+
+    def _check_pruned(self, event: Event, *, whole: bool) -> None:
+        """See that a pruning after the snapshots dropped nothing after them: or a later snapshot had it, which is lost.
+
+        If the log must be `whole` this is refused; or else the bandit counts as made anew, of what there is.
+        """
+        pruned = _pruned(event)
+        if pruned.last > self.snapped:
+            if whole:
+                raise _lacking(pruned.bandit, self.snapped + 1, pruned.last, "events, which were pruned")
+            self.rebuilt.add(pruned.bandit)
 
     def _take_newest(self, store: Store, newest: Snapshot, lost: Sequence[Snapshot]) -> Snapshot | None:
         """Take the newest snapshot of a bandit that can be read, if there is one: this, unless it is lost, or older."""
@@ -149,7 +161,7 @@ class State:
             if of in concerned:
                 self._fold_stored([pair], store)
         if whole and found < events:
-            raise _lacking(of, first, upto, events - found)
+            raise _lacking(of, first, upto, f"{events - found} events")
         self.seq, self.at, self.events = upto, at, events
         if of != SERVICE_ID and of not in self.bandits:  # nothing is left of it
             self._last.pop(of, None)
@@ -505,12 +517,20 @@ def _check_whole(store: Store, damaged: Snapshot) -> None:
     last = store.last()
     missing = last - store.count(0, last + 1)
     if missing:
-        raise _lacking(damaged.bandit, 1, last, missing)
+        raise _lacking(damaged.bandit, 1, last, f"{missing} events")
 
 
-def _lacking(bandit: int, first: int, upto: int, count: int) -> DamageError:
-    missing = f"the log from {first} to {upto} lacks {count} events"
+def _lacking(bandit: int, first: int, upto: int, what: str) -> DamageError:
+    missing = f"the log from {first} to {upto} lacks {what}"
     return DamageError(f"the newest snapshot of bandit {bandit} is damaged or lost, and {missing}")
+
+
+def _pruned(event: Event) -> Pruned:
+    """What a pruning dropped, if an event is of one."""
+    try:
+        return decode_pruned(event.body) if event.kind == "prune" else Pruned()
+    except msgspec.MsgspecError:
+        return Pruned()  # the fold tells what is wrong with it
 
 
 def _concerns(event: Event) -> set[int]:

@@ -132,7 +132,8 @@ class Windows:
         if dropped:
             batch.on_commit.append(partial(batch.state.forget_records, dropped))
             known = {"seq": batch.state.seq, "events": batch.state.events}  # by which others see what they have missed
-            batch.add(SERVICE_ID, "prune", {"actor": "", "bandit": id_, "count": len(dropped), "upto": upto, **known})
+            what = {"bandit": id_, "count": len(dropped), "last": dropped[-1]}  # which only snapshots have now
+            batch.add(SERVICE_ID, "prune", {"actor": "", **what, "upto": upto, **known})
 
     def _dropped(self, bandit: int, upto: int, more: bool, now: float) -> None:
         if more:

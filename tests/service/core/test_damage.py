@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from shutil import copyfile
 
+import psycopg
 import pytest
 from support.core_service import ASK, VECTOR, Clock, Harness, PlayCore, contents, run
 
@@ -16,7 +17,7 @@ from syndicated.cli import main
 from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.messages import Arm, Create, KeyRequest, RewardRequest, Spec
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import encode
+from syndicated.service.bandits.records import decode, encode
 from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
 from syndicated.service.core.journal_check import repair, verify
@@ -24,7 +25,7 @@ from syndicated.service.core.service import Service
 from syndicated.store import DamageError, Event, Snapshot, SQLite, StoreError, _sql, _sqlite, open_store
 from syndicated.store._seal import COMPRESSED, seal, unseal
 from syndicated.store._sql import SQL
-from syndicated.store.backup import backup
+from syndicated.store.backup import backup, restore
 
 Change = Callable[[sqlite3.Connection], object]
 
@@ -169,6 +170,93 @@ def test_expectation_30_nothing_is_pruned_before_a_damaged_snapshot_is_replaced(
         await core.service.stop()
 
     run(prune())
+
+
+@pytest.fixture
+def pruned(tmp_path: Path) -> Path:
+    """A journal with two saves of a bandit, at 7 and 13. Its events were dropped up to 12: the log's last one stays."""
+
+    async def fill() -> None:
+        core = Harness(tmp_path / "pruned.db", Clock())
+        await core.create(retention=1000.0)
+        for _ in range(2):
+            for value in (0.0, 1.0, 0.5):
+                await core.reward((await core.decide()).decision_id, value)
+            await core.service.admin.save_model("b")
+        core.service.group_commit.snapshots.save_at_once = _save_nothing  # type: ignore[method-assign]
+        await core.pass_time(5000.0)
+        assert core.learned == 6
+        await core.service.stop()
+
+    run(fill())
+    return tmp_path / "pruned.db"
+
+
+LOST_SAVES = {
+    "the last is deleted": ("DELETE FROM snapshots WHERE seq > 7", 8),
+    "the last is damaged": ("UPDATE snapshots SET state = substr(state, 1, 9) WHERE seq > 7", 8),
+    "all are deleted": ("DELETE FROM snapshots", 1),
+}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize(("change", "first"), LOST_SAVES.values(), ids=LOST_SAVES)
+def test_expectation_30_a_lost_save_is_named_if_what_only_it_had_was_pruned(
+    pruned: Path, change: str, first: int, kind: str, database: Callable[[], str]
+) -> None:
+    """An older model would be silently wrong."""
+    address = str(pruned)
+    if kind == "sqlite":
+        _change(pruned, lambda db: db.execute(change))
+    else:
+        address = database()
+        restore(pruned, address)
+        with psycopg.connect(address) as connection:
+            connection.execute("SET search_path = syndicated")
+            connection.execute(change)
+    lacking = f"the newest snapshot of bandit 1 is damaged or lost, and the log from {first} to 12 lacks events, which"
+    with closing(open_store(address, read_only=True)) as store:
+        with pytest.raises(DamageError, match=lacking):
+            State.load(store)
+        assert verify(store)[-1].startswith(f"no service can start from it: {lacking}")
+    repaired = repair(address, pruned.with_name("saved.db"))
+    assert re.match(r"the (newest )?snapshot of bandit 1 .*(is lost|is damaged)", repaired.faults[-1])
+    assert repaired.can_start
+    assert _faults(pruned.with_name("saved.db")) == []
+
+
+def test_expectation_30_a_pruning_that_did_not_tell_what_it_dropped_is_no_reason_to_refuse_a_start(
+    pruned: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As those of before did not."""
+    with closing(SQLite(pruned, read_only=True)) as store:
+        (event,) = store.recent(0, ["prune"], 1)
+    old = seal(event._replace(body=encode({k: v for k, v in decode(event.body).items() if k != "last"})))
+    _change(pruned, lambda db: db.execute("UPDATE log SET body = ? WHERE seq = ?", (old[-1], event.seq)))
+    _change(pruned, lambda db: db.execute("DELETE FROM snapshots WHERE seq > 7"))
+    _loaded(pruned)
+    assert caplog.messages == [f"the log lacks up to 5 of its last events, up to {event.seq}; see `syndicated verify`"]
+
+
+def test_expectation_30_a_lost_save_is_made_anew_if_an_older_one_has_what_was_pruned(tmp_path: Path) -> None:
+    file = tmp_path / "journal.db"
+
+    async def fill() -> None:
+        core = Harness(file, Clock())
+        await core.create(retention=1000.0)
+        for _ in range(2):
+            core.clock.now += 600.0
+            await core.reward((await core.decide()).decision_id, 1.0)
+            await core.service.admin.save_model("b")
+        core.service.group_commit.snapshots.save_at_once = _save_nothing  # type: ignore[method-assign]
+        await core.pass_time(600.0)
+        assert [event.kind for event in await core.service.admin.audit(1)] == ["prune"]
+        await core.service.stop()
+
+    run(fill())
+    before = _loaded(file)
+    _change(file, lambda db: db.execute("DELETE FROM snapshots WHERE seq > 3"))
+    assert _loaded(file) == before
 
 
 DAMAGE = {
