@@ -31,6 +31,7 @@ from syndicated.service.http.logs import loggable_path
 from syndicated.service.http.metrics import Metrics
 from syndicated.service.http.problem_documents import ProblemWithHeaders, problem_document, problem_of
 from syndicated.service.http.routes import BANDIT, BANDITS, TABLE
+from syndicated.store import StoreError
 
 REQUEST_ID = b"x-request-id"
 
@@ -108,12 +109,14 @@ class App:
             log.log(level, "request", extra={"fields": fields | {"ms": round(seconds * 1000, 3)}})
 
     async def _explain(self, error: Exception, reply: "_Reply") -> None:
-        """Answer with a problem document, unless a reply has begun."""
-        problem = problem_of(error)
+        """Answer with a problem document. A reply that has begun stays unfinished, which ends its connection."""
+        problem, fields = problem_of(error), {"request": reply.id}
         if problem.status == 500:
-            log.error("a request failed", exc_info=error, extra={"fields": {"request": reply.id}})
+            log.error("a request failed", exc_info=error, extra={"fields": fields})
+        elif reply.status or isinstance(error, StoreError):
+            log.error("a request failed: %s", problem.detail, extra={"fields": fields})
         if reply.status:
-            raise error
+            return
         headers, body = problem_document(problem, reply.id)
         pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
         await reply.give(problem.status, [*pairs, *_SECURITY_HEADERS], body)

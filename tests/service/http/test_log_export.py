@@ -1,13 +1,20 @@
 """The log as JSON lines and Parquet, and its import into another bandit."""
 
 import json
+import logging
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NoReturn
 
+import httpx
 import msgspec
 import pytest
-from support.api_service import Api, learn
+from support.api_service import ARMS, VECTOR, Api, learn
+from support.live_service import LONG_SECONDS
+from support.live_service import service as running
 
 from syndicated._statefile import unpack
 from syndicated.service.bandits.state import State
@@ -249,6 +256,36 @@ def test_an_export_for_which_there_is_no_connection_is_answered_by_503(
             assert reply.json()["type"] == "/docs#problem-unavailable"
 
     play(test)
+
+
+@pytest.mark.parametrize("place", [0, 4])
+def test_expectation_30_an_export_ends_at_a_damaged_event_and_a_line_of_the_log_names_it(
+    tmp_path: Path, place: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before the reply has begun it is a problem; or else the connection ends, so that nobody takes it for whole."""
+    monkeypatch.setattr(handlers, "EXPORT_CHUNK", 2)
+    file = tmp_path / "journal.db"
+    with running(file) as service, httpx.Client(base_url=service.url, timeout=LONG_SECONDS) as client:
+        client.headers["authorization"] = f"Bearer {service.key}"
+        client.post("/v1/bandits", json={"name": "b", "spec": VECTOR})
+        for _ in range(6):
+            client.post("/v1/bandits/b/decide", json={"arms": ARMS})
+        seq = client.get("/v1/bandits/b/log").text.splitlines()[place].split('"seq":')[1].split(",")[0]
+        with closing(sqlite3.connect(file)) as db:
+            db.execute("UPDATE log SET body = substr(body, 1, 9) WHERE seq = ?", (seq,))
+            db.commit()
+        caplog.clear()
+        if place:
+            with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
+                client.get("/v1/bandits/b/log")
+        else:
+            assert client.get("/v1/bandits/b/log").status_code == 503
+        assert client.get("/v1/bandits/b").status_code == 200
+    (error,) = (record for record in caplog.records if record.levelno >= logging.ERROR)
+    of = service.app.services.home.state.bandit("b").id
+    damage = f"the journal {file} is damaged: event {seq} of bandit {of} is not what was written"
+    assert error.getMessage() == f"a request failed: {damage}; see `syndicated repair`"
+    assert error.exc_info is None
 
 
 def test_expectation_27_a_decision_that_is_looked_up_is_made_on_another_thread_some_rows_at_a_time(
