@@ -243,13 +243,14 @@ def test_expectation_30_a_lost_save_is_made_anew_if_an_older_one_has_what_was_pr
 
     async def fill() -> None:
         core = Harness(file, Clock())
-        await core.create(retention=1000.0)
+        await core.create()
         for _ in range(2):
             core.clock.now += 600.0
             await core.reward((await core.decide()).decision_id, 1.0)
             await core.service.admin.save_model("b")
         core.service.group_commit.snapshots.save_at_once = _save_nothing  # type: ignore[method-assign]
-        await core.pass_time(600.0)
+        await core.service.admin.update("", "b", {"retention": 500.0})
+        await core.pass_time(10.0)
         assert [event.kind for event in await core.service.admin.audit(1)] == ["prune"]
         await core.service.stop()
 
