@@ -124,7 +124,7 @@ class SQLite(SQL):
 
     def _save_rows(self, snapshots: Sequence[Snapshot], keep: int) -> Iterator[int]:
         """Save row by row; the bytes of each. What is not large, all together, is in the last transaction itself."""
-        for bandit in dict.fromkeys(snapshot.bandit for snapshot in snapshots):
+        for (bandit,) in self._rows("SELECT DISTINCT ~bandit FROM snapshots WHERE bandit < 0 ORDER BY 1"):
             yield from self._drop_pieces(bandit)
         rows, room = list[Snapshot](), PIECE_BYTES
         for snapshot in snapshots:
@@ -151,8 +151,6 @@ class SQLite(SQL):
     def _drop_pieces(self, bandit: int) -> Iterator[int]:
         """Drop the pieces that no snapshot of a bandit names; the bytes that this reads and frees."""
         numbers = [number for (number,) in self._rows("SELECT seq FROM snapshots WHERE bandit = ~?", bandit)]
-        if not numbers:
-            return
         texts = self._rows("SELECT state FROM snapshots WHERE bandit = ? AND typeof(state) = 'text'", bandit)
         yield PAGE_BYTES * len(texts)
         named = [_piece_numbers(text) for (text,) in texts]

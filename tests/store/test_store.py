@@ -1237,8 +1237,8 @@ def test_a_large_snapshot_is_saved_and_dropped_in_steps(journals: Journals) -> N
     assert store.snapshots() == made(5)
     assert [store.snapshots(bandit) for bandit in range(8)] == [[s, o] for s, o in zip(made(5), made(4), strict=True)]
     assert sum(size for _, _, size in _pieces(store)) == 3 * 55  # those of the one that was dropped last, too
-    assert _save(store, [Snapshot(1, 6, 0.5, b"small")], keep=1) == 4
-    assert len(_pieces(store)) == 2 * 4 + 3 * 5
+    assert _save(store, [Snapshot(1, 6, 0.5, b"small")], keep=1) == 6  # which drops what is left of all bandits
+    assert len(_pieces(store)) == 2 * 4 + 2 * 5
     assert store.snapshots(1) == [Snapshot(1, 6, 0.5, b"small")]
 
 
@@ -1292,6 +1292,22 @@ def test_a_snapshot_counts_with_its_last_step_and_what_is_left_of_another_is_dro
         newest = Snapshot(1, 9, 2.5, state)
         _save(store, [newest], keep=1)
         assert (store.snapshots(1), len(_pieces(store))) == ([newest], pieces)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_what_a_full_disk_left_of_a_save_is_dropped_by_the_next_one_of_any_bandit(journals: Journals) -> None:
+    store = journals.open(journals.address("sqlite"))
+    old = Snapshot(1, 7, 0.5, b"o" * 25)
+    _save(store, [old], keep=1)
+    ((pages,),) = store._rows("PRAGMA page_count")
+    store._rows(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="disk is full"):
+        _save(store, [Snapshot(2, 8, 0.5, bytes(10**5))], keep=1)
+    store._rows("PRAGMA max_page_count = 1000000")
+    assert {bandit for bandit, _, _ in _pieces(store)} == {1, 2}
+    _save(store, [Snapshot(0, 9, 0.5, b"")], keep=1)
+    assert [bandit for bandit, _, _ in _pieces(store)] == [1, 1, 1]
+    assert store.snapshots() == [Snapshot(0, 9, 0.5, b""), old]
 
 
 def test_a_file_is_of_the_next_schema_once_it_has_pieces(journals: Journals) -> None:
