@@ -87,6 +87,18 @@ class Store(ABC):
     clock_offset: float = 0.0  # seconds that the store's own clock, if it has one, is ahead of `steady_time`
     has_traces = False  # whether its files have something that was erased, since a reader was in the way of `scrub`
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether numbers are reserved for an entry that has yet to begin."""
+        return False
+
+    @abstractmethod
+    def give_up_numbers(self) -> None:
+        """Give up what is reserved for an entry that has yet to begin: until then it holds up `settled`.
+
+        So does any other call that is not the beginning of an entry.
+        """
+
     @abstractmethod
     def batch(self) -> AbstractContextManager[int]:
         """A transaction that excludes other batches and gives the last sequence number; it is durable when it ends.
@@ -124,8 +136,12 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def append(self, events: Sequence[Event]) -> None:
-        """Within a batch or an entry: add events, whose sequence numbers were reserved or go on from the last."""
+    def append(self, events: Sequence[Event], next_count: int = 0) -> None:
+        """Within a batch or an entry: add events, whose sequence numbers were reserved or go on from the last.
+
+        `next_count` says that another entry will follow at once, of about so many events. A server can then be asked
+        for its numbers together with the commit of this one (`is_ahead`).
+        """
 
     def write(self, events: Sequence[Event]) -> None:
         """Add events as a batch of their own, which is durable when this returns."""

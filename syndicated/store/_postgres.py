@@ -3,14 +3,22 @@
 import math
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
 from syndicated.store._base import Event, Snapshot, StoreError, UnknownCommitError, by_bandit, by_key, steady_time
-from syndicated.store._seal import seal
+from syndicated.store._postgres_connection import (
+    ANSWER_SECONDS,
+    BoundedConnection,
+    Statement,
+    WaitBudget,
+    packed_int,
+    packed_ints,
+    packed_rows,
+)
 from syndicated.store._sql import COLUMNS, SQL, Kind
 
 with extra("postgres", "a journal in PostgreSQL"):
@@ -46,13 +54,22 @@ CREATE SEQUENCE IF NOT EXISTS log_numbers MINVALUE 0 START 0;
 SELECT setval('log_numbers', greatest((SELECT last_value FROM log_numbers), (SELECT coalesce(max(seq), 0) FROM log)))
 """
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
-COPY = f"COPY log ({COLUMNS}) FROM STDIN (FORMAT BINARY)"
-COPY_TYPES = ("int8", "int8", "text", "float8", "int8", "float8", "text", "text", "bytea")  # of the columns
-# No timeout of the server ends who hangs in the middle of a COPY: the others do.
-CUT_OFF = f"""
+# What an entry is made of, prepared once for each connection.
+PREPARED = {
+    b"begin": "BEGIN",
+    b"reserve": RESERVE.format("$1"),
+    b"insert": f"INSERT INTO log ({COLUMNS}) SELECT {COLUMNS} FROM unnest($1::log[])",
+    b"hold": "SELECT seq FROM log WHERE seq = ANY($1::bigint[]) AND body <> '' ORDER BY seq FOR NO KEY UPDATE",
+    b"about": f"SELECT {COLUMNS} FROM log WHERE ref = ANY($1::bigint[]) ORDER BY seq",
+    b"commit": "COMMIT",
+    b"commit and chain": "COMMIT AND CHAIN",
+}
+HOLDING = [PREPARED[name] for name in (b"reserve", b"insert", b"hold", b"about")]  # after which others may have to wait
+# No timeout of the server ends who hangs between two of several statements that are sent together: the others do.
+CUT_OFF = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = current_user AND query = '{COPY}' AND state = 'active'
-AND wait_event = 'ClientRead' AND query_start < clock_timestamp() - interval '{{}} seconds'
+WHERE datname = current_database() AND usename = current_user AND query = ANY(?) AND state = 'active'
+AND wait_event = 'ClientRead' AND query_start < clock_timestamp() - ? * interval '1 second'
 """
 CUT_OFF_SECONDS = 1.0  # between looks for such processes
 MAKE_SCHEMA = """
@@ -62,12 +79,12 @@ END $$;
 """
 FIRST_CONNECT_SECONDS, CONNECT_SECONDS = 10, 2  # when it is opened there is nobody who waits for an answer
 SETTLE_SECONDS = 0.002  # between looks at whether others have ended
-ANSWER_SECONDS = 2.5  # after which a server that has not answered counts as away
 STATEMENT_SECONDS = 2  # after which a server gives up itself
 # The server gives up a little before its client does, so that the reason is told. And a process that hangs in the
 # middle of a batch is cut off: the others must not wait for it.
 SESSION = """
 SET search_path = syndicated;
+SET client_encoding = 'UTF8';
 SET synchronous_commit = on;
 SET default_transaction_isolation = 'read committed';
 SET idle_in_transaction_session_timeout = '2s';
@@ -83,36 +100,9 @@ SELECT pg_advisory_xact_lock({int.from_bytes(b"snapshot", "big")});  -- one proc
 SET LOCAL statement_timeout = {{}}
 """
 SLICE_BYTES = 16 * 2**20  # of a snapshot that are read at once
-BEGIN = {"batch": LOCK, "entry": RESERVE, "save": SAVE, "view": VIEW}  # what transactions begin with, by their kind
+BEGIN = {"batch": LOCK, "save": SAVE, "view": VIEW}  # what transactions begin with, by their kind
 TIMEOUTS = f"SET lock_timeout = '1500ms'; SET statement_timeout = '{STATEMENT_SECONDS}s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
-
-
-class WaitBudget:
-    """How long the answers of a server may still take, those to all statements of one job together."""
-
-    seconds = math.inf
-
-
-class BoundedConnection(psycopg.Connection[Any]):
-    """A connection on which nothing waits for ever: a server that does not answer in time has lost it."""
-
-    seconds: float | None = ANSWER_SECONDS
-    budget = WaitBudget()
-
-    def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None) -> Any:
-        if timeout is not None or self.seconds is None:
-            return super().wait(gen, interval, timeout)
-        begin, seconds = time.monotonic(), max(0.0, min(self.seconds, self.budget.seconds))
-        try:
-            return super().wait(gen, interval, seconds)
-        except psycopg.OperationalError:
-            if time.monotonic() - begin < seconds:
-                raise
-            self.pgconn.finish()  # whatever it would answer later is of no use
-            raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
-        finally:
-            self.budget.seconds -= time.monotonic() - begin
 
 
 class Postgres(SQL):
@@ -142,6 +132,9 @@ class Postgres(SQL):
         self._reconnects = True  # but not within a transaction, which is lost with the connection
         self._exclusive = False  # whether a batch is under way
         self._next_cut_off = 0.0  # by the monotonic clock
+        self._ahead: list[int] = []  # numbers for the next entry, which the open transaction has reserved
+        self._appended: list[Event] = []  # by an entry, which is sent together with its commit
+        self._next_count = 0  # numbers to reserve with it
         self._budget = WaitBudget()
         self._listener: BoundedConnection | None = None
         self._ended = False
@@ -150,6 +143,14 @@ class Postgres(SQL):
 
     def _limit_connect_seconds(self) -> None:
         self._address["connect_timeout"] = min(int(self._address["connect_timeout"]), CONNECT_SECONDS)
+
+    @property
+    def is_ahead(self) -> bool:
+        return bool(self._ahead)
+
+    def give_up_numbers(self) -> None:
+        with self._errors():
+            self._connected()
 
     @contextmanager
     def batch(self) -> Iterator[int]:
@@ -166,15 +167,45 @@ class Postgres(SQL):
 
     @contextmanager
     def entry(self, count: int) -> Iterator[list[int]]:
-        before = steady_time()
-        with self._writing("entry", count) as reserved:
-            yield self._numbers(reserved, before)
+        with self._writing("entry", count) as numbers:
+            yield numbers
 
     def reserve(self, count: int) -> list[int]:
-        before = steady_time()
-        return self._numbers(self._rows(RESERVE.format(count)), before)
+        with self._errors():
+            return self._reserve(count)
+
+    def _begin(self, kind: Kind, count: int) -> list[Any]:
+        return _last_rows(self._db.execute(f"BEGIN; {BEGIN[kind].format(count)}"))
+
+    def _begin_entry(self, count: int) -> list[int]:
+        """Begin a transaction that has reserved numbers, or go on in the one that has."""
+        ahead, self._ahead = self._ahead, []
+        if not ahead:
+            return self._reserve(count, (b"begin", ()))
+        return ahead if len(ahead) >= count else ahead + self._reserve(count - len(ahead))
+
+    def _reserve(self, count: int, *before: Statement) -> list[int]:
+        """Reserve numbers after other statements that are sent together with this one."""
+        begin = steady_time()
+        return self._numbers(self._db.run_together(*before, _reserving(count))[-1], begin)
+
+    def _commit_entry(self) -> None:
+        """Append, commit and, if another entry is to follow at once, reserve its numbers: all of it is sent as one."""
+        insert = _inserting(self._appended, self._row_type)
+        if not self._next_count:
+            self._db.run_together(insert, (b"commit", ()))
+            return
+        _, _, *reserved = self._db.run_together(
+            insert, (b"commit and chain", ()), _reserving(self._next_count), needed=2
+        )
+        if reserved:
+            self._ahead = self._numbers(reserved[0], steady_time())
+        else:  # this one is committed, whatever is wrong with the next
+            with suppress(psycopg.Error):
+                self._db.rollback()
 
     def _numbers(self, reserved: Sequence[tuple[int, float]], before: float) -> list[int]:
+        """The numbers of rows that also have the server's clock, which was asked between `before` and now."""
         self._set_clock(reserved[0][1], before)
         return [number for number, _ in reserved]
 
@@ -189,7 +220,7 @@ class Postgres(SQL):
         """Now and then it cuts off who hangs; not within a batch, which sees others as they were when it began."""
         if not self._exclusive and time.monotonic() >= self._next_cut_off:
             self._next_cut_off = time.monotonic() + CUT_OFF_SECONDS
-            self._rows(CUT_OFF.format(STATEMENT_SECONDS))
+            self._rows(CUT_OFF, HOLDING, STATEMENT_SECONDS)
         return int(self._rows(SETTLED)[0][0])
 
     def _await_settled(self, mark: int) -> None:
@@ -200,31 +231,31 @@ class Postgres(SQL):
                 raise StoreError(f"{self.name} cannot be used: another process has not ended what it began to write")
             time.sleep(SETTLE_SECONDS)
 
-    def append(self, events: Sequence[Event]) -> None:
+    def append(self, events: Sequence[Event], next_count: int = 0) -> None:
         """Only batches notify: the database notifies for one transaction at a time, and entries wait for nobody."""
         if not events:
             return
         self._wrote = True
-        with self._errors(), self._connected().cursor() as cursor, cursor.copy(COPY) as copy:
-            copy.set_types(COPY_TYPES)
-            for row in map(seal, events):
-                copy.write_row(row)
-        if self._exclusive:
-            self._rows("SELECT pg_notify('syndicated', '')")
-            beyond, last = "(SELECT last_value FROM log_numbers) < ?", events[-1].seq  # a copy's were not reserved
-            self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", last, last)
+        if self._in_transaction and not self._exclusive:
+            self._appended, self._next_count = [*self._appended, *events], next_count
+            return
+        with self._errors():
+            self._connected().run_together(_inserting(events, self._row_type))
+        if not self._exclusive:
+            return
+        self._rows("SELECT pg_notify('syndicated', '')")
+        beyond, last = "(SELECT last_value FROM log_numbers) < ?", events[-1].seq  # a copy's were not reserved
+        self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", last, last)
 
     def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
         """Sent as one, so that one answer is waited for; the second sees what was added while the first waited."""
-        numbers = f"ANY('{{{','.join(map(str, refs))}}}'::bigint[])"
-        held = f"SELECT seq FROM log WHERE seq = {numbers} AND body <> '' ORDER BY seq{self._for_update}"
+        numbers = (packed_ints(list(refs)),)
         with self._errors():
-            cursor = self._connected().execute(f"{held}; SELECT {COLUMNS} FROM log WHERE ref = {numbers} ORDER BY seq")
-            found: dict[int, list[Event]] = {seq: [] for (seq,) in cursor.fetchall()}
-            cursor.nextset()
-            for event in filter(None, map(self._read, cursor.fetchall())):
-                if event.ref in found:
-                    found[event.ref].append(event)
+            held, about = self._connected().run_together((b"hold", numbers), (b"about", numbers))
+        found: dict[int, list[Event]] = {seq: [] for (seq,) in held}
+        for event in filter(None, map(self._read, about)):
+            if event.ref in found:
+                found[event.ref].append(event)
         return found
 
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
@@ -302,6 +333,8 @@ class Postgres(SQL):
             try:
                 self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
+                self._db.prepare(PREPARED)
+                ((self._row_type,),) = self._rows("SELECT 'log'::regtype::oid::bigint")
             except BaseException:
                 self._db.close()
                 raise
@@ -316,32 +349,53 @@ class Postgres(SQL):
             self._db.execute(TIMEOUTS)
             self._db.seconds = ANSWER_SECONDS
 
-    def _connected(self) -> psycopg.Connection[Any]:
-        if self._reconnects and self._db.closed:
-            self._connect()
+    def _connected(self) -> BoundedConnection:
+        """The connection, outside of a transaction or in the one that is under way."""
+        if self._reconnects:
+            if self._ahead:  # no entry has followed
+                self._ahead = []
+                self._db.rollback()
+            if self._db.closed:
+                self._connect()
         return self._db
+
+    def _goes_on(self) -> bool:
+        """Whether an entry can go on in the transaction that has reserved its numbers.
+
+        If the server has ended that, nobody may use these numbers any more: others have gone on after them.
+        """
+        if self._ahead and self._db.is_cut():
+            self._ahead = []
+            self._db.close()
+        return bool(self._ahead)
 
     @contextmanager
     def _transaction(self, kind: Kind, count: int = 0) -> Iterator[list[Any]]:
-        """It gives the rows of what it begins with, which is sent together with BEGIN."""
-        committing, db = False, self._connected()
+        """It gives the numbers of an entry, or the rows of what it begins with, which is sent together with BEGIN."""
+        committing = False
         if kind == "view":  # which may read long
             self._budget.seconds = math.inf
         with self._errors():
+            db = self._db if kind == "entry" and self._goes_on() else self._connected()
             try:
                 self._reconnects = False
                 try:
-                    yield _last_rows(db.execute(f"BEGIN; {BEGIN[kind].format(count)}"))
+                    yield self._begin_entry(count) if kind == "entry" else self._begin(kind, count)
                 finally:
                     self._reconnects = True
                 committing = self._wrote and kind != "view"
-                db.commit()
+                if self._appended:
+                    self._commit_entry()
+                else:
+                    db.commit()
             except BaseException as error:
                 with suppress(psycopg.Error):
                     db.rollback()
                 if committing and db.closed and isinstance(error, psycopg.Error):
                     raise UnknownCommitError(f"{self.name} was lost while it committed") from None
                 raise
+            finally:
+                self._appended = []
 
     @property
     def _in_transaction(self) -> bool:
@@ -366,6 +420,14 @@ class Postgres(SQL):
 
     def _script(self, script: str) -> None:
         self._db.execute(MAKE_SCHEMA + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))
+
+
+def _reserving(count: int) -> Statement:
+    return b"reserve", (packed_int(count),)
+
+
+def _inserting(events: Iterable[Event], row_type: int) -> Statement:
+    return b"insert", (packed_rows(events, row_type),)
 
 
 def _last_rows(cursor: psycopg.Cursor[Any]) -> list[Any]:

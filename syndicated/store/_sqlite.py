@@ -90,7 +90,7 @@ class SQLite(SQL):
         else:
             super().write(events)
 
-    def append(self, events: Sequence[Event]) -> None:
+    def append(self, events: Sequence[Event], next_count: int = 0) -> None:
         with self._errors():
             for start in range(0, len(events), self._max_rows):
                 part = events[start : start + self._max_rows]
@@ -217,6 +217,9 @@ class SQLite(SQL):
 
     def reader(self) -> "SQLite":
         return SQLite(self._file, read_only=True)
+
+    def give_up_numbers(self) -> None:
+        """Nothing: numbers are not reserved."""
 
     def begin_job(self) -> None:
         """Nothing: there is no server."""

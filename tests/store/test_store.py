@@ -6,9 +6,9 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +40,7 @@ from syndicated.store import (
     open_store,
 )
 from syndicated.store._postgres import Postgres
+from syndicated.store._postgres_connection import ANSWER_SECONDS, BoundedConnection
 from syndicated.store._sql import SQL
 
 KINDS = ["sqlite", "postgres"]
@@ -105,7 +106,7 @@ def _all(store: Store) -> list[Event]:
 
 def test_every_kind_of_journal_is_tested_here() -> None:
     files = Path(syndicated.store.__file__).parent.glob("_[!_]*.py")
-    shared = {"_base", "_group", "_salvage", "_seal", "_sql", "_wal"}
+    shared = {"_base", "_group", "_postgres_connection", "_salvage", "_seal", "_sql", "_wal"}
     assert {file.stem for file in files} - shared == {f"_{kind}" for kind in KINDS}
 
 
@@ -189,10 +190,10 @@ def test_snapshots_are_saved_beside_a_batch_all_or_nothing(journals: Journals, d
 def test_what_is_read_or_saved_beside_a_batch_gives_up_a_hung_server_as_soon_as_the_batch(
     journals: Journals, database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, connection = journals.open(database()), _postgres.BoundedConnection
+    store, connection = journals.open(database()), BoundedConnection
     connect_seconds, seconds, connect = list[int](), list[float](), connection.connect
 
-    def counted(**address: Any) -> _postgres.BoundedConnection:
+    def counted(**address: Any) -> BoundedConnection:
         connect_seconds.append(int(address["connect_timeout"]))
         return connect(**address)
 
@@ -207,7 +208,10 @@ def test_what_is_read_or_saved_beside_a_batch_gives_up_a_hung_server_as_soon_as_
     store.save_beside([Snapshot(1, 3, 0.0, b"a")], keep=1)
     store.save_beside([Snapshot(1, 4, 0.0, bytes(_postgres.SAVE_RATE))], keep=1)
     assert connect_seconds == 3 * [_postgres.CONNECT_SECONDS]
-    assert [round(each, 3) for each in seconds] == [_postgres.ANSWER_SECONDS, _postgres.ANSWER_SECONDS + 1]
+    assert [round(each, 3) for each in seconds] == [
+        ANSWER_SECONDS,
+        ANSWER_SECONDS + 1,
+    ]
 
 
 def test_large_events_are_read_few_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -921,19 +925,129 @@ def test_who_hangs_in_the_middle_of_its_events_is_cut_off_by_others(
     stopped, other = journals.open(address), journals.open(address)
     monkeypatch.setattr(_postgres, "CUT_OFF_SECONDS", 0.0)
 
-    def hang(event: Event) -> NoReturn:
+    def hang(connection: BoundedConnection, sends: Sequence[Callable[[], None]], needed: int) -> NoReturn:
+        """Of what is sent together the server gets the first, and not the commit."""
+        connection.pgconn.enter_pipeline_mode()
+        sends[0]()
+        connection.pgconn.send_flush_request()
+        assert not connection.pgconn.flush()
         assert other.settled() == 0
         monkeypatch.setattr(_postgres, "STATEMENT_SECONDS", 0)
         assert any(other.settled() for _ in range(10_000))
+        connection.pgconn.finish()
         raise psycopg.OperationalError("it goes on, and its connection is lost")
 
-    monkeypatch.setattr(_postgres, "seal", hang)
-    with pytest.raises(StoreError, match="its connection is lost"), stopped.entry(1) as (number,):
+    with ExitStack() as entry:
+        (number,) = entry.enter_context(stopped.entry(1))
         stopped.append([Event(number, 1, "decide", 0.0)])
+        monkeypatch.setattr(BoundedConnection, "_together", hang)
+        with pytest.raises(UnknownCommitError, match="lost while it committed"):
+            entry.close()
     monkeypatch.undo()
     with stopped.entry(1) as (number,):
         stopped.append([Event(number, 1, "decide", 0.0)])
     assert [event.seq for event in _all(other)] == [2]
+
+
+def _enter(store: Store, key: str | None = None, *, next_count: int = 0) -> int:
+    """Write an event as an entry of its own; its number."""
+    with store.entry(1) as (number, *_):
+        store.append([Event(number, 1, "decide", 0.0, key=key)], next_count)
+    return number
+
+
+def test_an_entry_that_follows_at_once_has_its_numbers_from_the_one_before(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = database()
+    busy, other = journals.open(address), journals.open(address)
+    exchanges: list[int] = []
+    together = BoundedConnection._together
+
+    def counted(connection: BoundedConnection, sends: Any, needed: int) -> Any:
+        exchanges.append(needed)
+        return together(connection, sends, needed)
+
+    monkeypatch.setattr(BoundedConnection, "_together", counted)
+    numbers = [_enter(busy, next_count=2), _enter(busy, next_count=1), _enter(busy)]
+    assert (numbers, exchanges) == ([1, 2, 4], [2, 2, 2, 2])
+    assert not busy.is_ahead
+    _enter(busy, next_count=1)
+    with busy.entry(3) as more:  # than were reserved: there is another exchange for the rest
+        busy.append([Event(number, 1, "decide", 0.0) for number in more])
+    assert (more, exchanges[4:]) == ([6, 7, 8], [2, 2, 1, 2])
+    assert [event.seq for event in _all(other)] == [1, 2, 4, 5, 6, 7, 8]
+
+
+def test_numbers_that_were_reserved_ahead_hold_up_others_until_they_are_given_up(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    address = database()
+    busy, other = journals.open(address), journals.open(address)
+    _enter(busy, next_count=3)
+    assert busy.is_ahead
+    assert _enter(other) == 5
+    assert other.settled() == 1
+    busy.give_up_numbers()
+    assert not busy.is_ahead
+    assert other.settled() == 5
+    _enter(busy, next_count=3)
+    assert busy.settled() == 9  # any call gives them up
+    _enter(busy, next_count=3)
+    with busy.batch() as last:
+        assert last == 10
+
+
+def test_numbers_that_were_reserved_ahead_are_never_used_after_the_server_has_ended_their_transaction(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    address = database()
+    busy, other = journals.open(address), journals.open(address)
+    _enter(busy, next_count=3)
+    other._rows("SELECT pg_terminate_backend(?)", busy._db.info.backend_pid)
+    while not busy._db.is_cut():
+        pass
+    assert _enter(other) == 5
+    assert other.settled() == 5
+    assert _enter(busy) == 6
+    assert [event.seq for event in _all(other)] == [1, 5, 6]
+
+
+def test_what_is_wrong_with_numbers_for_later_does_not_undo_an_entry(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = journals.open(database())
+    monkeypatch.setattr(_postgres, "_reserving", lambda count: (b"reserve", (b"bad",)))
+    with pytest.raises(StoreError, match="insufficient data"), store.entry(1):
+        pass
+    monkeypatch.undo()
+    with store.entry(1) as (number,):
+        monkeypatch.setattr(_postgres, "_reserving", lambda count: (b"reserve", (b"bad",)))
+        store.append([Event(number, 1, "decide", 0.0)], 1)
+    monkeypatch.undo()
+    assert not store.is_ahead
+    assert [_enter(store), store.last()] == [2, 2]
+
+
+def test_a_conflict_leaves_nothing_of_an_entry_and_no_numbers(database: Callable[[], str], journals: Journals) -> None:
+    address = database()
+    one, other = journals.open(address), journals.open(address)
+    _enter(other, next_count=1)
+    _enter(one, "k")
+    with pytest.raises(StoreConflictError, match="duplicate key"):
+        _enter(other, "k", next_count=1)
+    assert not other.is_ahead
+    assert other.settled() == 3
+    assert [event.seq for event in _all(one)] == [1, 3]
+
+
+def test_an_entry_larger_than_what_a_connection_takes_at_once_is_written(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    store, body = journals.open(database()), bytes(range(256)) * 2**16
+    with store.entry(2) as numbers:
+        store.append([Event(number, 1, "decide", 0.0, body=body) for number in numbers])
+    assert [event.body == body for event in _all(store)] == [True, True]
 
 
 def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable[[], str], journals: Journals) -> None:

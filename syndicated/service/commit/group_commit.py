@@ -88,6 +88,7 @@ class GroupCommit:
         self.counts = {"batches": 0, "events": 0, "overload": 0}
         self._queue: deque[Request] = deque()
         self._wanted = 1  # requests that wake the loop
+        self._in_a_row = False  # whether the batch at work came at once after another one
         self._batch_seconds = 0.0  # that the last batch has taken
         self._batch_began = math.inf  # when the batch at work began
         self._last_tick = 0.0
@@ -214,7 +215,8 @@ class GroupCommit:
 
     async def _next_batch(self) -> list[Request]:
         """The requests of the next batch, in their order; none if the clock or another process woke the loop."""
-        if not self._queue and (self.follower.lags or not self._ended.is_set()):
+        self._in_a_row = bool(self._queue)
+        if not self._queue and not self.store.is_ahead and (self.follower.lags or not self._ended.is_set()):
             await self._sleep(min(TICK_SECONDS, max(0.0, self._follow_in)))
         self._wake.clear()
         requests: list[Request] = []
@@ -319,7 +321,8 @@ class GroupCommit:
         """Run requests in one transaction, fold what it appended, and give the answers.
 
         There are four ways:
-        - no requests: see what other processes have appended, and fold what is settled;
+        - no requests: see what other processes have appended, and fold what is settled; or give up numbers that were
+          reserved for requests that have not come;
         - an exclusive request: all of it on the journal's thread, because it uses the store and may take long;
         - requests that need nothing from a journal of our own: run at once, and one write at the end;
         - all others: on the journal's thread, in a transaction that begins before they run, for looking up. In a shared
@@ -331,6 +334,8 @@ class GroupCommit:
         if not requests:
             if self._follow_in <= 0:
                 await self._on_journal_thread(self.follower.catch_up)
+            elif self.store.is_ahead:
+                await self._on_journal_thread(self.store.give_up_numbers)
             return ()
         if requests[0].exclusive:
             return await self._on_journal_thread(self._run_exclusive, requests[0].run)
@@ -390,7 +395,8 @@ class GroupCommit:
                 if time.perf_counter() > end:
                     break
             if batch.events:
-                self.store.append(batch.events)
+                # More requests are to be expected at once if they were: all that wait by now, this batch's callers too.
+                self.store.append(batch.events, min(self.waiting, MAX_BATCH_REQUESTS) if self._in_a_row else 0)
         return batch, answers
 
     def _fetch(self, batch: Batch, requests: Sequence[Request]) -> None:

@@ -83,6 +83,43 @@ def test_a_replica_folds_what_others_wrote_and_hears_of_a_change_when_idle(
     run(test(database()))
 
 
+def test_numbers_are_reserved_ahead_while_callers_ask_on_and_given_up_when_they_stop(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.follower.POLL_SECONDS", 600.0)
+    monkeypatch.setattr("syndicated.service.commit.follower.MAX_FOLLOW_SECONDS", 600.0)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.TICK_SECONDS", 600.0)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 100)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", 1.0)
+    entry, began_ahead = Postgres.entry, list[bool]()
+
+    def watch(self: Postgres, count: int) -> Any:
+        began_ahead.append(self.is_ahead)
+        return entry(self, count)
+
+    async def test(address: str) -> None:
+        service, other = Service(open_store(address)), open_store(address)
+        service.start()
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(Postgres, "entry", watch)
+
+        async def ask() -> None:
+            for _ in range(5):
+                await service.decisions.decide("b", ASK)
+
+        await asyncio.gather(ask(), ask())
+        async with asyncio.timeout(HANG_SECONDS):
+            while service.group_commit.store.is_ahead:
+                await asyncio.sleep(0)
+        assert any(began_ahead)
+        assert not began_ahead[0]
+        assert other.settled() >= other.last()
+        await service.stop()
+        other.close()
+
+    run(test(database()))
+
+
 def test_a_service_that_fails_within_a_batch_leaves_the_journal_to_others(database: Callable[[], str]) -> None:
     def die(batch: Batch) -> None:
         raise SystemExit

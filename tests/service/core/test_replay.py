@@ -28,8 +28,8 @@ class Flaky(SQLite):
     rng = np.random.default_rng(0)
     often = 0.0
 
-    def append(self, events: Any) -> None:
-        super().append(events)
+    def append(self, events: Any, next_count: int = 0) -> None:
+        super().append(events, next_count)
         if self.rng.random() < self.often:
             raise StoreError("the journal cannot be used: full")
 
