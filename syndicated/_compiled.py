@@ -18,11 +18,15 @@ F = TypeVar("F", bound=Callable[..., object])
 _lock = threading.RLock()
 
 
-def compiled(signature: str) -> Callable[[F], F]:
-    """Compile a function at its first call, for one signature of argument types in numba's notation."""
+def compiled(signature: str, *, makes_arrays: bool = True) -> Callable[[F], F]:
+    """Compile a function at its first call, for one signature of argument types in numba's notation.
+
+    Numba counts who uses an array, at every call from kernel to kernel. That takes longer than most steps of a loop
+    over bytes; a kernel that makes no arrays can do without.
+    """
 
     def decorate(function: F) -> F:
-        return cast(F, Kernel(cast(FunctionType, function), signature))
+        return cast(F, Kernel(cast(FunctionType, function), signature, makes_arrays))
 
     return decorate
 
@@ -34,9 +38,9 @@ class Kernel:
     calls cost no more than a call of compiled code does.
     """
 
-    def __init__(self, function: FunctionType, signature: str) -> None:
+    def __init__(self, function: FunctionType, signature: str, makes_arrays: bool) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.signature = function, signature
+        self.function, self.signature, self.makes_arrays = function, signature, makes_arrays
         self._loaded: Callable[..., Any] | None = None
         KERNELS.append(self)
 
@@ -49,7 +53,7 @@ class Kernel:
             if self._loaded is None:
                 from syndicated import _numba
 
-                self._loaded = _numba.load(self.function, self.signature)
+                self._loaded = _numba.load(self.function, self.signature, makes_arrays=self.makes_arrays)
                 self._give_place_to(self._loaded)
         return self._loaded
 

@@ -48,9 +48,9 @@ _announcement = _Announcement()
 _has_turn = False  # whether this process is the one that compiles; one thread at a time is in here
 
 
-def load(function: FunctionType, signature: str) -> Callable[..., Any]:
+def load(function: FunctionType, signature: str, *, makes_arrays: bool) -> Callable[..., Any]:
     """Numba's dispatcher for this one signature, from the cache or compiled now."""
-    dispatcher = dispatcher_of(function)
+    dispatcher = dispatcher_of(function, makes_arrays=makes_arrays)
     if not hasattr(dispatcher, "stats"):  # NUMBA_DISABLE_JIT: it is the function itself
         return cast(Callable[..., Any], dispatcher)
     _announcement.cache_path = dispatcher.stats.cache_path
@@ -60,9 +60,9 @@ def load(function: FunctionType, signature: str) -> Callable[..., Any]:
     return cast(Callable[..., Any], dispatcher)
 
 
-def dispatcher_of(function: FunctionType) -> Any:
+def dispatcher_of(function: FunctionType, *, makes_arrays: bool = True) -> Any:
     # A call from kernel to kernel that is not inlined costs as much as what most of them compute.
-    compiler = partial(numba.njit, nogil=True, error_model="numpy", forceinline=True)
+    compiler = partial(numba.njit, nogil=True, error_model="numpy", forceinline=True, _nrt=makes_arrays)
     try:
         dispatcher: Any = compiler(cache=True)(function)
     except RuntimeError:  # neither beside the source nor in the user's cache can a file be written

@@ -54,14 +54,14 @@ def split_json(body: bytes) -> tuple[bytes, list[str], Array] | None:
 # In what follows `at` is a place in the data. They end with a NUL, which nothing takes, so `at` never passes it.
 
 
-@compiled("i8(u1[::1], i8)")
+@compiled("i8(u1[::1], i8)", makes_arrays=False)
 def skip_space(data: Bytes, at: int) -> int:
     while data[at] == _SPACE or data[at] == _NEWLINE or data[at] == _RETURN or data[at] == _TAB:
         at += 1
     return at
 
 
-@compiled("i8(u1[::1], i8)")
+@compiled("i8(u1[::1], i8)", makes_arrays=False)
 def skip_string(data: Bytes, at: int) -> int:
     at += 1
     while at < len(data) - 1:
@@ -92,7 +92,7 @@ def find_arms(data: Bytes, at: int, depth: int) -> int:
     return NOT_READ
 
 
-@compiled("i8(u1[::1], i8, f8[::1], i8)")
+@compiled("i8(u1[::1], i8, f8[::1], i8)", makes_arrays=False)
 def read_number(data: Bytes, at: int, out: Array, n: int) -> int:
     """Read a number into out[n]."""
     negative = data[at] == _MINUS
@@ -136,7 +136,7 @@ def read_number(data: Bytes, at: int, out: Array, n: int) -> int:
     return at
 
 
-@compiled("UniTuple(i8, 2)(u1[::1], i8, f8[::1], i8)")
+@compiled("UniTuple(i8, 2)(u1[::1], i8, f8[::1], i8)", makes_arrays=False)
 def read_list(data: Bytes, at: int, out: Array, n: int) -> tuple[int, int]:
     """Read a list of numbers into out[n] and after it; where the next part begins, and how many there are then."""
     if data[at] != _LIST:
@@ -154,7 +154,7 @@ def read_list(data: Bytes, at: int, out: Array, n: int) -> tuple[int, int]:
     return NOT_READ, n
 
 
-@compiled("UniTuple(i8, 2)(u1[::1], i8, i8)")
+@compiled("UniTuple(i8, 2)(u1[::1], i8, i8)", makes_arrays=False)
 def read_id(data: Bytes, at: int, n: int) -> tuple[int, int]:
     """Move a text without escapes, and a new line, to data[n] and after it; where to go on, here and there."""
     begin = n
