@@ -35,7 +35,7 @@ from syndicated.service.bandits.history import History
 from syndicated.service.bandits.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
 from syndicated.service.bandits.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
-from syndicated.service.bandits.size_limits import check_scored, check_work, count_models, max_known_arms
+from syndicated.service.bandits.size_limits import check_logged, check_scored, check_work, count_models, max_known_arms
 from syndicated.service.bandits.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
@@ -282,6 +282,7 @@ class Bandit:
         """What is logged of a decision: of the arm that is played, and of the others if the spec says so."""
         spec = self.spec
         if spec.log == "all":
+            check_logged(X)
             arms = pack_arms(ids, self.registered.numbers)
             own |= {"arms": arms, "context": request.context} | pack_table(X.reshape(len(X), -1), place)
         return Decided(

@@ -181,6 +181,26 @@ def test_expectation_27_arms_are_limited_by_the_models_that_score_them(
     play_core(test)
 
 
+def test_expectation_27_the_table_that_arms_become_is_limited(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "MAX_SCORED_CELLS", 12)
+    monkeypatch.setattr(size_limits, "MAX_LOGGED_CELLS", 9)
+    arms = [Arm(str(k), x=[0.0, 1.0, 2.0]) for k in range(5)]
+
+    async def test(core: Harness) -> None:
+        await core.create(policy={"name": "LinUCB"}, tuner={"name": "Fixed"}, space={"alpha": [0.1]}, log="all")
+        await core.decide(arms=arms[:3])
+        with refused(422, "invalid", "the log has all arms, .* a table of at most 9 numbers.* got 12"):
+            await core.decide(arms=arms[:4])
+        await core.service.admin.update("", "b", {"log": "chosen"})
+        await core.decide(arms=arms[:4])
+        with refused(422, "invalid", "must become a table of at most 12 numbers.* got 15"):
+            await core.decide(arms=arms)
+
+    play_core(test)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
