@@ -50,6 +50,7 @@ from syndicated.store import Event, StoreConflictError, StoreError
 from syndicated.store._seal import PackedBody
 
 MAX_ERASE_ATTEMPTS = 3  # beside the others
+ERASE_EVENTS = 1000  # that are emptied in one transaction, so that nobody waits long for it
 MAX_EPOCH_ATTEMPTS = 3  # the same, to begin an epoch
 
 
@@ -311,30 +312,41 @@ class Admin:
     async def erase(self, actor: str, subject: str) -> int:
         """Empty what the log has about a subject. What was learned from it stays learned: snapshots have it.
 
-        If more comes about the subject while they are saved, they are saved again, and at last while all wait.
+        It is done in pieces, the first of which has the event that tells others to load what they have again: they may
+        have folded something that was not empty yet. If more comes about the subject meanwhile snapshots are saved
+        again, since a reward of a decision that is still to be emptied would be lost to a replay; at last while all
+        wait.
         """
 
-        def run(batch: Batch, saved: int | None) -> int | None:
+        def run(batch: Batch, saved: int | None, begins: bool) -> int | None:
+            limit = ERASE_EVENTS
             if saved is None:
                 self._group_commit.snapshots.save_at_once(batch)
-                saved = batch.state.seq
+                saved, limit = batch.state.seq, sys.maxsize
             elif batch.store.last_about(subject) > saved:
                 return None
-            count = batch.store.erase(subject, saved)
-            if batch.store.last_about(subject):  # another process has just written more, which is in no snapshot
+            if begins:
+                count = batch.store.count_about(subject, saved)
+                batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
+            erased = batch.store.erase(subject, saved, limit)
+            if batch.store.last_about(subject) > saved:  # another process has just written it, and no snapshot has it
                 raise StoreConflictError("more has come about a subject while it was erased")
             batch.on_commit += [batch.state.forget_all_records, batch.scrub]
-            batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
-            return count
+            return erased
+
+        def piece(saved: int | None, begins: bool) -> "asyncio.Future[int | None]":
+            return self._group_commit.go_on(lambda batch: run(batch, saved, begins))
 
         await self._submit(lambda batch: None)
+        erased = 0
         for _ in range(MAX_ERASE_ATTEMPTS):
-            saved = await self._group_commit.snapshots.save()
-            count = await self._group_commit.go_on(partial(run, saved=saved))
-            if count is not None:
-                return count
+            saved, begins = await self._group_commit.snapshots.save(), True
+            while (count := await piece(saved, begins)) is not None:
+                erased, begins = erased + count, False
+                if count < ERASE_EVENTS:
+                    return erased
         async with self._group_commit.snapshots.saving:
-            return await self._group_commit.go_on(partial(run, saved=None)) or 0
+            return erased + (await piece(None, begins=True) or 0)
 
     async def audit(self, limit: int) -> list[Event]:
         """The latest events of the audit log, the newest first."""
