@@ -8,7 +8,7 @@ from syndicated._validation import check_count, check_features, shorten
 from syndicated.errors import InputError
 from syndicated.types import Array
 
-__all__ = ["head_of", "split_body"]
+__all__ = ["split_body"]
 
 
 def split_body(data: bytes) -> tuple[bytes, Array]:
