@@ -1,7 +1,7 @@
 """Checks of arguments. Public functions call them first; the code that they call trusts what it is given."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,8 @@ from syndicated.errors import InputError
 from syndicated.types import Array, Ints
 
 MAX_MAGNITUDE = 1e50  # of features and rewards: their squares, summed over any number of rounds, stay finite
+MAX_SHOWN = 60  # characters of a value in a message
+MAX_LOOKED_AT = 1000  # of a text in it, which may be spaces that become one
 
 
 def kernel_numbers(X: npt.ArrayLike) -> Array:
@@ -98,7 +100,7 @@ def check_range(what: str, value: object) -> tuple[float, float]:
 def check_flag(what: str, value: object) -> bool:
     """The value, if it is True or False."""
     if not isinstance(value, bool):
-        raise InputError(f"{what} must be True or False; got {value!r}")
+        raise InputError(f"{what} must be True or False; got {shorten(value)}")
     return value
 
 
@@ -110,6 +112,33 @@ def check_parts(owner: str, without: Sequence[str], parts: Sequence[str]) -> Non
 
 
 def shorten(value: object) -> str:
-    """A value as text that fits into a one-line message."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    """A value as text that fits into a one-line message. Of one of megabytes no more is made text than that takes."""
+    text = shown = ""
+    for part in _text_of(value):
+        text += part
+        shown = " ".join(text.split())
+        if len(shown) > MAX_SHOWN:
+            return shown[: MAX_SHOWN - 3] + "..."
+    return shown
+
+
+def _text_of(value: object) -> Iterator[str]:
+    """The `repr` of a value in parts, of which a text that is longer than what is shown has only its beginning."""
+    if type(value) is dict:
+        yield "{"
+        for k, (key, item) in enumerate(value.items()):
+            yield ", " * (k > 0)
+            yield from _text_of(key)
+            yield ": "
+            yield from _text_of(item)
+        yield "}"
+    elif type(value) is list or type(value) is tuple:
+        yield "[" if type(value) is list else "("
+        for k, item in enumerate(value):
+            yield ", " * (k > 0)
+            yield from _text_of(item)
+        yield "]" if type(value) is list else ",)" if len(value) == 1 else ")"
+    elif type(value) is str or type(value) is bytes:
+        yield repr(value[:MAX_LOOKED_AT])
+    else:
+        yield repr(value)

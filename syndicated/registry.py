@@ -12,12 +12,15 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from syndicated._validation import shorten
 from syndicated.errors import InputError
 
 __all__ = ["Registry", "find"]
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+MAX_NAME = 1000  # characters of a name that is looked for: a service is sent megabytes
 
 T = TypeVar("T")
 
@@ -132,10 +135,11 @@ def find(registry: Mapping[str, type[T]], name: str) -> type[T]:
 
 def _key(registry: Mapping[str, object], name: str) -> str:
     unlisted = registry.unlisted if isinstance(registry, Registry) else {}
+    wanted = _plain(name) if len(name) <= MAX_NAME else ""
     for key in chain(registry, unlisted):
-        if _plain(key) == _plain(name):
+        if _plain(key) == wanted:
             return key
-    raise InputError(f"no {name!r} is registered; there are {', '.join(registry)}")
+    raise InputError(f"no {shorten(name)} is registered; there are {', '.join(registry)}")
 
 
 def _plain(name: str) -> str:

@@ -6,7 +6,7 @@ from itertools import product
 
 from syndicated._html import html_table
 from syndicated._learner import Parameters
-from syndicated._validation import check_number
+from syndicated._validation import check_number, shorten
 from syndicated.errors import InputError
 from syndicated.types import Params
 
@@ -56,11 +56,11 @@ class Space(Parameters):
 
 def _values(name: str, values: object) -> tuple[float, ...]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"axis {name!r} must be a list of numbers; got {values!r}")
+        raise InputError(f"axis {name!r} must be a list of numbers; got {shorten(values)}")
     numbers = tuple(check_number(f"a candidate for {name!r}", value) for value in values)
     if not numbers:
         raise InputError(f"axis {name!r} must have at least one candidate; got none")
     if len(set(numbers)) < len(numbers):
-        raise InputError(f"the candidates for {name!r} must differ; got {list(numbers)}")
+        raise InputError(f"the candidates for {name!r} must differ; got {shorten(list(numbers))}")
     # The very tuple that was given, if it is one of floats: clones have the parameters of what they are clones of.
     return values if isinstance(values, tuple) and all(type(value) is float for value in values) else numbers

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.policies import POLICIES
 from syndicated.registry import find
@@ -52,7 +53,7 @@ def build(registry: Mapping[str, type[T]], spec: Mapping[str, Any]) -> T:
     known = inspect.signature(cls).parameters
     for name in arguments:
         if name not in known:
-            raise InputError(f"{cls.__name__} has the parameters {', '.join(known) or 'none'}; got {name!r}")
+            raise InputError(f"{cls.__name__} has the parameters {', '.join(known) or 'none'}; got {shorten(name)}")
     missing = [n for n, p in known.items() if p.default is p.empty and n not in arguments]
     if missing:
         raise InputError(f"{cls.__name__} needs {', '.join(missing)}")

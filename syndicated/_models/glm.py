@@ -27,7 +27,7 @@ import numpy as np
 from syndicated._compiled import compiled
 from syndicated._models.kernels import EVIDENCE_MEMORY, copy, update_inverse
 from syndicated._models.logistic import MAX_EXPONENT, sigmoid, sigmoids
-from syndicated._validation import MAX_MAGNITUDE
+from syndicated._validation import MAX_MAGNITUDE, shorten
 from syndicated.errors import InputError
 from syndicated.types import Array, Ints
 
@@ -44,7 +44,7 @@ NEWTON_STEPS = 100
 def check_link(link: object) -> None:
     """Refuse what is not the name of a link."""
     if link not in LINKS:
-        raise InputError(f"link must be one of {', '.join(LINKS)}; got {link!r}")
+        raise InputError(f"link must be one of {', '.join(LINKS)}; got {shorten(link)}")
 
 
 @compiled("f8(i8, f8)")

@@ -17,17 +17,22 @@ def split_body(data: bytes) -> tuple[bytes, Array]:
     The body is the length of the head (32 bits), the head, and K * d numbers of 32 bits in the order of rows, all
     little-endian. The head's `shape` is [K, d]; its `arms`, if it has them, are K ids.
     """
+    head = head_of(data)
+    K, d = _shape(head)
+    rest = len(data) - 4 - len(head)
+    if rest != 4 * K * d:
+        raise InputError(f"a binary body of shape [{K}, {d}] must have {4 * K * d} bytes after its head; got {rest}")
+    X = np.frombuffer(data, "<f4", offset=4 + len(head)).reshape(K, d).astype(np.float64)
+    check_features(X)
+    return head, X
+
+
+def head_of(data: bytes) -> bytes:
+    """The head of a binary body, which may be no JSON."""
     length = int.from_bytes(data[:4], "little")
     if len(data) < 4 + length:
         raise InputError(f"a binary body must hold 4 bytes and a head of {length}; got {len(data)} bytes")
-    head = bytes(data[4 : 4 + length])
-    K, d = _shape(head)
-    rest = len(data) - 4 - length
-    if rest != 4 * K * d:
-        raise InputError(f"a binary body of shape [{K}, {d}] must have {4 * K * d} bytes after its head; got {rest}")
-    X = np.frombuffer(data, "<f4", offset=4 + length).reshape(K, d).astype(np.float64)
-    check_features(X)
-    return head, X
+    return bytes(data[4 : 4 + length])
 
 
 def _shape(head: bytes) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from syndicated._models.arm_kernels import FOLLOWING, ROWS, SUMS
 from syndicated._models.arm_models import ArmModels
 from syndicated._models.logistic import sigmoid
 from syndicated._models.scaled_ridge import OUTLIERS, RESTARTS, TRIALS
-from syndicated._validation import check_number, check_parts
+from syndicated._validation import check_number, check_parts, shorten
 from syndicated.errors import InputError
 from syndicated.policies.base import ArmPolicy
 from syndicated.space import Space
@@ -56,7 +56,7 @@ class ArmModelPolicy(ArmPolicy):
         super().__post_init__()
         for name, value, values in (("link", self.link, LINKS), ("models", self.models, STRUCTURES)):
             if value not in values:
-                raise InputError(f"{name} must be one of {', '.join(values)}; got {value!r}")
+                raise InputError(f"{name} must be one of {', '.join(values)}; got {shorten(value)}")
         if self.variance is not None:
             check_number("variance", self.variance, low=1e-12, high=1e12)
         check_parts(type(self).__name__, self.without, self.parts)

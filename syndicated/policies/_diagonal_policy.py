@@ -9,7 +9,7 @@ import numpy as np
 from syndicated import _special
 from syndicated._models.diagonal import Diagonal, rows_of_table, rows_with_intercept
 from syndicated._models.logistic import sigmoid
-from syndicated._validation import check_number
+from syndicated._validation import check_number, shorten
 from syndicated.errors import InputError
 from syndicated.policies.base import Policy
 from syndicated.types import Arms, Array, Ints, Params
@@ -36,7 +36,7 @@ class DiagonalPolicy(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.link not in LINKS:
-            raise InputError(f"link must be one of {', '.join(LINKS)}; got {self.link!r}")
+            raise InputError(f"link must be one of {', '.join(LINKS)}; got {shorten(self.link)}")
         check_number("variance", self.variance, low=1e-12, high=1e12)
         self.model = Diagonal(self.size, self.link == "logistic", self.variance)
 

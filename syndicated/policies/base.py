@@ -170,7 +170,9 @@ class Policy(Learner):
         known = self.hyper | {name: (self._least(name), 1e12) for name in self.natural}
         for name, value in params.items():
             if name not in known:
-                raise InputError(f"{type(self).__name__} has the hyper-parameters {', '.join(known)}; got {name!r}")
+                raise InputError(
+                    f"{type(self).__name__} has the hyper-parameters {', '.join(known)}; got {shorten(name)}"
+                )
             check_number(name, value, *known[name])
             twice = set(self.natural.get(name, ())) & params.keys()
             if twice:

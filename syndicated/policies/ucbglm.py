@@ -24,6 +24,7 @@ from syndicated._models.glm import LINKS, REWARDS, check_link, mean_of, means_of
 from syndicated._models.kernels import dot
 from syndicated._models.ridge import Prior, Ridge, Solutions
 from syndicated._models.units import MAX_UNIT_GROWTH
+from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.policies._ridge_policy import RidgePolicy
 from syndicated.policies._scaled_policy import ScaledPolicy
@@ -76,7 +77,7 @@ class UCBGLM(ScaledPolicy, RidgePolicy):
 
     def __post_init__(self) -> None:
         if self.ridge not in ("lam", "inverse"):
-            raise InputError(f"ridge must be 'lam' or 'inverse'; got {self.ridge!r}")
+            raise InputError(f"ridge must be 'lam' or 'inverse'; got {shorten(self.ridge)}")
         check_link(self.link)
         super().__post_init__()
 

@@ -248,8 +248,15 @@ class Store(ABC):
         """The number of the last event of a subject; 0 if there is none."""
 
     @abstractmethod
-    def erase(self, subject: str, upto: int = MAX_SEQ) -> int:
-        """Within a batch: remove body, reward, key and subject from all events of a subject up to one; how many."""
+    def count_about(self, subject: str, upto: int) -> int:
+        """How many events of a subject there are up to one."""
+
+    @abstractmethod
+    def erase(self, subject: str, upto: int = MAX_SEQ, limit: int = sys.maxsize) -> int:
+        """Within a batch: remove body, reward, key and subject from events of a subject up to one; how many.
+
+        At most `limit` of them, the first.
+        """
 
     @abstractmethod
     def scrub(self) -> None:

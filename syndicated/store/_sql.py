@@ -256,9 +256,13 @@ class SQL(Store):
     def last_about(self, subject: str) -> int:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])
 
-    def erase(self, subject: str, upto: int = MAX_SEQ) -> int:
+    def count_about(self, subject: str, upto: int) -> int:
+        return int(self._rows("SELECT count(*) FROM log WHERE subject = ? AND seq <= ?", subject, upto)[0][0])
+
+    def erase(self, subject: str, upto: int = MAX_SEQ, limit: int = sys.maxsize) -> int:
         emptied = "body = ?, learn = NULL, key = NULL, subject = NULL"
-        return self._run(f"UPDATE log SET {emptied} WHERE subject = ? AND seq <= ?", b"", subject, upto)
+        first = "SELECT seq FROM log WHERE subject = ? AND seq <= ? ORDER BY seq LIMIT ?"
+        return self._run(f"UPDATE log SET {emptied} WHERE seq IN ({first})", b"", subject, upto, limit)
 
     def touch(self) -> None:
         self._run("UPDATE meta SET value = value WHERE name = 'schema'")

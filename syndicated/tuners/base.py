@@ -146,7 +146,7 @@ class Adaptive(Tuner):
         if isinstance(self.warmup, str):
             if self.warmup not in WARMUPS:
                 names = ", ".join(WARMUPS)
-                raise InputError(f"warmup must be a number of rounds or one of {names}; got {self.warmup!r}")
+                raise InputError(f"warmup must be a number of rounds or one of {names}; got {shorten(self.warmup)}")
         else:
             check_count("warmup", self.warmup, low=0)
         self.rewards = check_range("the range of rewards", self.rewards)

@@ -29,6 +29,7 @@ from syndicated import (
     Uniform,
 )
 from syndicated._statefile import pack, unpack
+from syndicated._validation import shorten
 from syndicated.environments import ENVIRONMENTS, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
 from syndicated.registry import find
@@ -455,3 +456,32 @@ def test_bad_states_are_refused_and_the_agent_is_unchanged(wrong: Wrong) -> None
     with pytest.raises(wrong.error, match=f"^{wrong.message}"):
         wrong.call(agent)
     assert agent.state() == before
+
+
+VALUES: dict[str, Any] = {
+    "nothing": None,
+    "parts": {"a": [1, -0.5, "b\n  'c'"], "d": ((), (1,), (1, 2)), 3: {}},
+    "spaces": "a" + 500 * " " + "b",
+    "a text": "ab" * 1000,
+    "bytes": b"ab" * 1000,
+    "numbers": list(range(1000)),
+    "tables": {str(k): [k] * 100 for k in range(100)},
+}
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def test_a_message_shows_the_beginning_of_a_value(value: Any) -> None:
+    text = " ".join(repr(value).split())
+    assert shorten(value) == (text if len(text) <= 60 else text[:57] + "...")
+
+
+def test_of_a_value_no_more_becomes_text_than_a_message_shows() -> None:
+    shown = []
+
+    class Item:
+        def __repr__(self) -> str:
+            shown.append(self)
+            return "item"
+
+    assert shorten([[Item()] * 5, {"a": Item()}] * 10_000).startswith("[[item, item, ")
+    assert len(shown) < 20

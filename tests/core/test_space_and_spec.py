@@ -11,7 +11,7 @@ from syndicated.agent import build_agent
 from syndicated.checks import on_space
 from syndicated.environments import ENVIRONMENTS, Environment, Linear, Logistic
 from syndicated.policies import POLICIES, Policy
-from syndicated.registry import Registry, find
+from syndicated.registry import MAX_NAME, Registry, find
 from syndicated.spec import build, complete, spec_of
 from syndicated.tuners import TUNERS, Tuner
 
@@ -89,6 +89,15 @@ def test_names_are_found_whatever_their_case_and_hyphens(name: str) -> None:
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=f"no 'exp9' is registered; there are {', '.join(POLICIES)}$"):
         find(POLICIES, "exp9")
+
+
+def test_a_name_of_megabytes_is_not_looked_through() -> None:
+    class Name(str):
+        def lower(self) -> str:
+            raise AssertionError("a name that long is no name")
+
+    with pytest.raises(InputError, match=f"^no '{'a' * 56}... is registered"):
+        find(POLICIES, Name("a" * (MAX_NAME + 1)))
 
 
 def test_a_registry_takes_proper_subclasses_and_sorts_them_by_name() -> None:

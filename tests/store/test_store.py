@@ -467,15 +467,16 @@ class Model(RuleBasedStateMachine):
             assert sorted(self.store.prune(bandit, before, upto)) == [event.seq for event in gone]
         self.log = [event for event in self.log if event not in gone]
 
-    @rule(subject=st.sampled_from("xyz"))
-    def erase(self, subject: str) -> None:
+    @rule(subject=st.sampled_from("xyz"), limit=st.integers(1, 20))
+    def erase(self, subject: str, limit: int) -> None:
         of = [event.seq for event in self.log if event.subject == subject]
         assert self.store.last_about(subject) == max(of, default=0)
+        assert self.store.count_about(subject, self.last // 2) == sum(seq <= self.last // 2 for seq in of)
         with self.store.batch():
-            assert self.store.erase(subject) == sum(event.subject == subject for event in self.log)
+            assert self.store.erase(subject, limit=limit) == min(len(of), limit)
         blank = [event._replace(learn=None, key=None, subject=None, body=b"") for event in self.log]
         pairs = zip(self.log, blank, strict=True)
-        self.log = [erased if event.subject == subject else event for event, erased in pairs]
+        self.log = [erased if event.seq in of[:limit] else event for event, erased in pairs]
 
     @rule(seq=st.integers(0, 20), bandit=st.none() | SMALL)
     def after(self, seq: int, bandit: int | None) -> None:

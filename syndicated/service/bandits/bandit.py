@@ -35,7 +35,7 @@ from syndicated.service.bandits.history import History
 from syndicated.service.bandits.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
 from syndicated.service.bandits.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
-from syndicated.service.bandits.size_limits import check_scored, check_work, count_models, max_known_arms
+from syndicated.service.bandits.size_limits import check_logged, check_scored, check_work, count_models, max_known_arms
 from syndicated.service.bandits.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
@@ -69,10 +69,30 @@ class Turn(Struct, frozen=True, gc=False):
         return Turn(self.made + 1, self.round + counted, record.choice or self.choice, self.salt)
 
 
+class EpochParts(Struct, frozen=True):
+    """What an epoch begins with. It may take a tenth of a second to make, and can be made before, on any thread.
+
+    `registered` are the registered arms of `before`, read again if the features are others.
+    """
+
+    agent: Agent
+    registered: RegisteredArms
+    before: RegisteredArms | None
+
+    @classmethod
+    def of(cls, encoder: Encoder, agent: Agent, before: RegisteredArms | None = None) -> "EpochParts":
+        if before is None:
+            return cls(agent, RegisteredArms(encoder), None)
+        if before.encoder == encoder:
+            return cls(agent, before, before)
+        return cls(agent, RegisteredArms(encoder, before.arms.values(), before.numbers), before)
+
+
 class Bandit:
     """A bandit as the log has made it so far."""
 
-    def __init__(self, id_: int, name: str, spec: Spec, epoch: int) -> None:
+    def __init__(self, id_: int, name: str, spec: Spec, epoch: int, parts: EpochParts | None = None) -> None:
+        """`parts` are those of the spec, if they were made before."""
         self.id, self.name, self.retired = id_, name, False
         self.version = self.closed = epoch
         self.lates = 0
@@ -81,17 +101,14 @@ class Bandit:
         self.loads: list[Load] = []
         self.closable = 0  # the last decision that the end of its window may teach something, for all that is known
         self.drafts: list[ref[BanditDraft]] = []  # that have not begun to copy its model and its history
-        self._start(spec, epoch)
+        self._start(spec, epoch, parts or EpochParts.of(*build_parts(spec)))
 
-    def _start(self, spec: Spec, epoch: int, before: RegisteredArms | None = None) -> None:
-        """Begin an epoch: an empty model of this spec. Registered arms stay, and are read again for other features."""
+    def _start(self, spec: Spec, epoch: int, parts: EpochParts) -> None:
+        """Begin an epoch: an empty model of this spec."""
         self.spec, self.epoch = spec, epoch
-        encoder, self.agent = build_parts(spec, f"{self.id}.{epoch}")
-        self.named, self._models = is_named(encoder, self.agent), count_models(self.agent)
-        if before is None:
-            self.registered = RegisteredArms(encoder)
-        elif before.encoder != encoder:
-            self.registered = RegisteredArms(encoder, before.arms.values(), before.numbers)
+        self.agent, self.registered = parts.agent, parts.registered
+        self.agent.player.id = f"{self.id}.{epoch}"
+        self.named, self._models = is_named(self.encoder, self.agent), count_models(self.agent)
         self.history = History([len(axis) for axis in self.agent.tuner.axes()])
 
     def _keep(self) -> None:
@@ -103,15 +120,17 @@ class Bandit:
 
     # what changes a bandit
 
-    def configure(self, spec: Spec, event: Event) -> None:
-        """A new spec: a new epoch if the agent is another one."""
+    def configure(self, spec: Spec, event: Event, parts: EpochParts | None = None) -> None:
+        """A new spec: a new epoch if the agent is another one. `parts` are its, if they were made before."""
         if self.starts_epoch(spec):
             self._keep()
             past = past_epoch(self.history, self.epoch, self.spec.policy["name"], self.spec.tuner["name"])
             self.past = [*self.past, past][-MAX_PAST_EPOCHS:] if self.history.count else self.past
             self.loads = []
             self.version = event.seq
-            self._start(spec, event.seq, self.registered)
+            if parts is None or parts.before is not self.registered:  # another process has registered arms in between
+                parts = EpochParts.of(*build_parts(spec), self.registered)
+            self._start(spec, event.seq, parts)
         self.spec = spec
 
     def put_arms(self, arms: Sequence[Arm], *, numbered: bool) -> None:
@@ -263,6 +282,7 @@ class Bandit:
         """What is logged of a decision: of the arm that is played, and of the others if the spec says so."""
         spec = self.spec
         if spec.log == "all":
+            check_logged(X)
             arms = pack_arms(ids, self.registered.numbers)
             own |= {"arms": arms, "context": request.context} | pack_table(X.reshape(len(X), -1), place)
         return Decided(

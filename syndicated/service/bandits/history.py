@@ -117,6 +117,12 @@ class History:
         now = [latest, self.count, self.learned, self.total, self.squares, self.explored]
         return [began] + [0.0] * (FIXED_COLUMNS - 1), [float(value) for value in now]
 
+    def counts_now(self) -> "History":
+        """A copy without the table, which stays as it is, for any thread."""
+        copy = History(self.widths)
+        copy.restore(self.head(), np.empty((0, 0)))
+        return copy
+
     def head(self) -> dict[str, Any]:
         """What it has beside rows: a copy."""
         values = {name: getattr(self, name) for name in HEAD_FIELDS}

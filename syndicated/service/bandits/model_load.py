@@ -1,4 +1,4 @@
-"""A model that a bandit is to go on from: all that takes long is done before its event is written.
+"""What a bandit is to begin with or to go on from: all that takes long is done before its event is written.
 
 A small model is in the event that loads it. A large one is cut into pieces, each an event of the kind `piece`, which
 are written between batches and change nothing; the event that loads the model names them. So nobody waits for more than
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from syndicated.agent import Agent
 from syndicated.errors import StateError
-from syndicated.service.bandits.bandit import build_parts
+from syndicated.service.bandits.bandit import EpochParts, build_parts
 from syndicated.service.bandits.messages import Spec
 from syndicated.service.bandits.records import encode
 from syndicated.store import Event, Store
@@ -83,6 +83,18 @@ class ModelLoad(PackedBody):
             if taught.learn is not None:  # or it was erased
                 decode_lesson(taught.body).teach(agent, taught.learn)
         return cls.of(event.body, agent)
+
+
+class EpochStart(PackedBody):
+    """The body of an event that begins an epoch, with what it begins with: the fold takes it over."""
+
+    parts: EpochParts
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any], parts: EpochParts) -> "EpochStart":
+        start = cls(encode(body))
+        start.parts = parts
+        return start
 
 
 def _found(store: Store, seqs: Sequence[int]) -> Iterator[Event]:

@@ -24,6 +24,8 @@ from syndicated.types import Array
 
 MAX_ARMS = 10_000  # of a request, and registered with a bandit
 MAX_CELLS = 1_000_000  # numbers in the table of a request's arms
+MAX_SCORED_CELLS = 2_560_000  # of the table that they become: as many arms with 256 columns
+MAX_LOGGED_CELLS = 1_000_000  # of such a table, where the log has all arms
 MAX_FEATURES = 100_000  # fields of a request's context and arms
 BYTES_PER_FIELD = 128  # about: of an arm's id, or of a field, as an object in memory
 QUICK_WORK = 2_000  # arms and fields of a request that the event loop reads itself; more are read on another thread
@@ -126,10 +128,20 @@ def count_models(agent: Agent) -> int:
 
 
 def check_scored(models: int, X: Array) -> None:
-    """Refuse a table of arms that so many models are to score; for one its encoder has a limit."""
+    """Refuse a table of arms that is too large, or that too many models are to score."""
+    if X.size > MAX_SCORED_CELLS:
+        must = f"a request's arms must become a table of at most {MAX_SCORED_CELLS} numbers"
+        raise InputError(f"{must}: use fewer arms or columns; got {X.size}")
     if models > 1 and models * X.size > MAX_CELLS:
         must = f"the numbers of a request's arms times the bandit's models must be at most {MAX_CELLS}"
         raise InputError(f"{must}: use fewer arms or candidates; got {X.size} numbers and {models} models")
+
+
+def check_logged(X: Array) -> None:
+    """Refuse a table of arms that is too large for the log to have all of it."""
+    if X.size > MAX_LOGGED_CELLS:
+        must = f"where the log has all arms, they must become a table of at most {MAX_LOGGED_CELLS} numbers"
+        raise InputError(f"{must}: use fewer arms, or log the chosen ones; got {X.size}")
 
 
 def check_work(agent: Agent, arms: int) -> None:

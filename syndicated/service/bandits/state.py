@@ -16,7 +16,7 @@ from syndicated._validation import shorten
 from syndicated.errors import InputError, StateError
 from syndicated.service.bandits.bandit import Bandit, BanditDraft
 from syndicated.service.bandits.messages import Arm, Spec
-from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, ModelLoad, decode_load
+from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, EpochStart, ModelLoad, decode_load
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import RECORD_BYTES, Key, Pruned, Record, decode, decode_pruned
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
@@ -354,8 +354,9 @@ class State:
         if event.kind in PART_KINDS:
             return
         body, ready = decode(event.body), event.body.agent if isinstance(event.body, ModelLoad) else None
+        parts = event.body.parts if isinstance(event.body, EpochStart) else None
         if event.kind == "create":
-            self._add(Bandit(event.seq, body["name"], msgspec.convert(body["spec"], Spec), event.seq))
+            self._add(Bandit(event.seq, body["name"], msgspec.convert(body["spec"], Spec), event.seq, parts))
             self._change(event.seq, event.seq)
         elif event.kind in ("key", "revoke"):
             self._set_key(msgspec.convert(body["key"], Key), body.get("hash", ""))
@@ -363,7 +364,7 @@ class State:
             bandit = self.bandits[body["bandit"]]
             self._change(bandit.id, event.seq)
             if event.kind == "configure":
-                bandit.configure(msgspec.convert(body["spec"], Spec), event)
+                bandit.configure(msgspec.convert(body["spec"], Spec), event, parts)
                 if ready is not None:
                     bandit.load(ready, event)
             elif event.kind == "retire":

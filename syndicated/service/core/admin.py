@@ -25,27 +25,33 @@ from syndicated.service.bandits.messages import (
     ModelReply,
     Spec,
 )
-from syndicated.service.bandits.model_load import MODEL_PIECE_BYTES, PIECE, ModelLoad, Pieces, pack_piece, restored
+from syndicated.service.bandits.model_load import (
+    MODEL_PIECE_BYTES,
+    PIECE,
+    EpochStart,
+    ModelLoad,
+    Pieces,
+    pack_piece,
+    restored,
+)
 from syndicated.service.bandits.problems import Problem, explained
 from syndicated.service.bandits.records import Key
-from syndicated.service.bandits.size_limits import (
-    check_registration,
-    check_rewards,
-    check_spec,
-    check_theory,
-)
-from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, hash_key, unpack_snapshot
+from syndicated.service.bandits.size_limits import check_registration, check_rewards
+from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, State, hash_key, unpack_snapshot
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.group_commit import GroupCommit, T
 from syndicated.service.commit.own_thread import on_own_thread
 from syndicated.service.core.export import Export, export_room
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
+from syndicated.service.core.new_epoch import NewEpoch, checked_parts
 from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.store import Event, StoreConflictError, StoreError
 from syndicated.store._seal import PackedBody
 
 MAX_ERASE_ATTEMPTS = 3  # beside the others
+ERASE_EVENTS = 1000  # that are emptied in one transaction, so that nobody waits long for it
+MAX_EPOCH_ATTEMPTS = 3  # the same, to begin an epoch
 
 
 class Admin:
@@ -59,30 +65,32 @@ class Admin:
 
     # bandits and their arms
 
-    def create(self, actor: str, request: Create) -> "asyncio.Future[BanditReply]":
+    async def create(self, actor: str, request: Create) -> BanditReply:
+        """Create a bandit, which is made on another thread."""
+        self._group_commit.check_room()
+        _check_free(self._group_commit.state, request.name)
+        body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
+        start = await _made(lambda: EpochStart.of(body, checked_parts(request.spec)))
+
         def run(batch: Batch) -> BanditReply:
-            before = batch.state.names.get(request.name)
-            if before is not None and not before.retired:
-                raise Problem(409, "exists", f"a bandit must have a name of its own; there is a {request.name!r}")
-            check_spec(request.spec)
-            _, agent = build_parts(request.spec)
-            check_theory(agent)
-            check_rewards(request.spec, agent)
-            body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
-            seq = batch.add(SERVICE_ID, "create", body).seq
+            _check_free(batch.state, request.name)
+            seq = batch.add(SERVICE_ID, "create", start).seq
             counts = dict.fromkeys(("decisions", "rewards", "arms", "known_arms"), 0)
             return BanditReply(name=request.name, spec=request.spec, epoch=seq, version=seq, retired=False, **counts)
 
-        return self._submit(run)
+        return await self._submit(run)
 
     def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
         """Change a spec. A bandit that goes from features of kind ids to named arms keeps what was learned."""
 
-        def run(batch: Batch) -> BanditReply | Relearning:
+        def run(batch: Batch) -> BanditReply | Relearning | NewEpoch:
             bandit = batch.state.bandit(name)
             spec = _changed(bandit, changes)
-            _check_change(bandit, spec)
-            return Relearning(bandit, spec) if becomes_named(bandit, spec) else _configure(batch, actor, bandit, spec)
+            if not bandit.starts_epoch(spec):
+                _check_change(bandit, spec)
+                return _configure(batch, actor, bandit, spec)
+            epoch = NewEpoch(actor, bandit.id, spec, bandit.registered)
+            return _relearning(bandit, spec) if becomes_named(bandit, spec) else epoch
 
         return self._completed(actor, name, changes, self._submit(run))  # it has its place in the queue
 
@@ -91,17 +99,17 @@ class Admin:
 
         def run(batch: Batch) -> Relearning:
             bandit = batch.state.bandit(name)
-            spec = _changed(bandit, changes)
-            _check_change(bandit, spec)
-            return Relearning(bandit, spec)
+            return _relearning(bandit, _changed(bandit, changes))
 
         return self._completed(actor, name, changes, self._submit(run))
 
     async def _completed(
-        self, actor: str, name: str, changes: Mapping[str, Any], begun: "Awaitable[BanditReply | Relearning]"
+        self, actor: str, name: str, changes: Mapping[str, Any], begun: "Awaitable[BanditReply | Relearning | NewEpoch]"
     ) -> BanditReply:
-        """The answer to a change, after the log was learned again if it must be."""
+        """The answer to a change, after a new epoch was made ready, or the log learned again, if it must be."""
         relearning = await begun
+        if isinstance(relearning, NewEpoch):
+            return await self._start_epoch(name, changes, relearning)
         if isinstance(relearning, BanditReply):
             return relearning
 
@@ -125,6 +133,29 @@ class Admin:
             while (page := await self._group_commit.go_on(relearning.page)) is not None:
                 await asyncio.to_thread(relearning.learn, page)
         return await self._group_commit.go_on(end)
+
+    async def _start_epoch(self, name: str, changes: Mapping[str, Any], epoch: NewEpoch) -> BanditReply:
+        """Begin an epoch that is made on another thread.
+
+        If the bandit is changed meanwhile it is made again, and at last while all wait.
+        """
+
+        def run(batch: Batch, made: NewEpoch | None, start: EpochStart | None) -> BanditReply | NewEpoch:
+            bandit = batch.state.bandit(name)
+            now = NewEpoch(epoch.actor, bandit.id, _changed(bandit, changes), bandit.registered)
+            if start is not None and now != made:
+                return now
+            return _configure(batch, epoch.actor, bandit, now.spec, start=start or now.start())
+
+        for _ in range(MAX_EPOCH_ATTEMPTS):
+            start = await _made(epoch.start)
+            reply = await self._group_commit.go_on(partial(run, made=epoch, start=start))
+            if isinstance(reply, BanditReply):
+                return reply
+            epoch = reply
+        reply = await self._group_commit.go_on(partial(run, made=None, start=None))
+        assert isinstance(reply, BanditReply)
+        return reply
 
     def retire(self, actor: str, name: str) -> "asyncio.Future[None]":
         def run(batch: Batch) -> None:
@@ -166,14 +197,10 @@ class Admin:
     def arms(self, name: str) -> "asyncio.Future[list[Arm]]":
         return self._submit(lambda batch: list(batch.state.bandit(name).arms.values()))
 
-    def arm_numbers(self, name: str) -> "asyncio.Future[list[ArmNumbers]]":
-        """The arms that were played in this epoch, those played most first."""
-
-        def run(batch: Batch) -> list[ArmNumbers]:
-            history = batch.state.bandit(name).history
-            return arm_numbers(history, most_played(history))
-
-        return self._submit(run)
+    async def arm_numbers(self, name: str) -> list[ArmNumbers]:
+        """The arms that were played in this epoch, those played most first. Ten thousand are made on another thread."""
+        counts = await self._submit(lambda batch: batch.state.bandit(name).history.counts_now())
+        return await asyncio.to_thread(lambda: arm_numbers(counts, most_played(counts)))
 
     # keys
 
@@ -285,30 +312,41 @@ class Admin:
     async def erase(self, actor: str, subject: str) -> int:
         """Empty what the log has about a subject. What was learned from it stays learned: snapshots have it.
 
-        If more comes about the subject while they are saved, they are saved again, and at last while all wait.
+        It is done in pieces, the first of which has the event that tells others to load what they have again: they may
+        have folded something that was not empty yet. If more comes about the subject meanwhile snapshots are saved
+        again, since a reward of a decision that is still to be emptied would be lost to a replay; at last while all
+        wait.
         """
 
-        def run(batch: Batch, saved: int | None) -> int | None:
+        def run(batch: Batch, saved: int | None, begins: bool) -> int | None:
+            limit = ERASE_EVENTS
             if saved is None:
                 self._group_commit.snapshots.save_at_once(batch)
-                saved = batch.state.seq
+                saved, limit = batch.state.seq, sys.maxsize
             elif batch.store.last_about(subject) > saved:
                 return None
-            count = batch.store.erase(subject, saved)
-            if batch.store.last_about(subject):  # another process has just written more, which is in no snapshot
+            if begins:
+                count = batch.store.count_about(subject, saved)
+                batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
+            erased = batch.store.erase(subject, saved, limit)
+            if batch.store.last_about(subject) > saved:  # another process has just written it, and no snapshot has it
                 raise StoreConflictError("more has come about a subject while it was erased")
             batch.on_commit += [batch.state.forget_all_records, batch.scrub]
-            batch.add(SERVICE_ID, "erase", {"actor": actor, "count": count})
-            return count
+            return erased
+
+        def piece(saved: int | None, begins: bool) -> "asyncio.Future[int | None]":
+            return self._group_commit.go_on(lambda batch: run(batch, saved, begins))
 
         await self._submit(lambda batch: None)
+        erased = 0
         for _ in range(MAX_ERASE_ATTEMPTS):
-            saved = await self._group_commit.snapshots.save()
-            count = await self._group_commit.go_on(partial(run, saved=saved))
-            if count is not None:
-                return count
+            saved, begins = await self._group_commit.snapshots.save(), True
+            while (count := await piece(saved, begins)) is not None:
+                erased, begins = erased + count, False
+                if count < ERASE_EVENTS:
+                    return erased
         async with self._group_commit.snapshots.saving:
-            return await self._group_commit.go_on(partial(run, saved=None)) or 0
+            return erased + (await piece(None, begins=True) or 0)
 
     async def audit(self, limit: int) -> list[Event]:
         """The latest events of the audit log, the newest first."""
@@ -354,6 +392,14 @@ class Admin:
         while not await self._submit(log_import.append):
             pass
         return log_import.counts
+
+
+async def _made(make: Callable[[], EpochStart]) -> EpochStart:
+    """What an epoch begins with, made on another thread; a spec that cannot work is refused."""
+    try:
+        return await asyncio.to_thread(make)
+    except SyndicatedError as error:
+        raise Problem(422, "invalid", str(error)) from None
 
 
 def _page(batch: Batch, id_: int, kinds: Sequence[str], limit: int, before: int | None) -> list[Event]:
@@ -409,30 +455,42 @@ def _changed(bandit: Bandit, changes: Mapping[str, Any]) -> Spec:
     return _convert(msgspec.to_builtins(bandit.spec) | dict(changes), Spec)
 
 
+def _relearning(bandit: Bandit, spec: Spec) -> Relearning:
+    _check_change(bandit, spec)
+    return Relearning(bandit, spec)
+
+
 def _check_change(bandit: Bandit, spec: Spec) -> None:
-    new = bandit.starts_epoch(spec)
-    if new:
-        check_spec(spec)
-    encoder, agent = build_parts(spec)
-    if new:
-        check_theory(agent)
-    check_rewards(spec, agent)
-    if spec.features != bandit.spec.features:
-        for arm in bandit.arms.values():
-            encoder.prepare(arm, f"the registered arm {shorten(arm.id)}")
+    """Refuse a change that cannot work. A bandit that keeps its model may be one of before the limits."""
+    if bandit.starts_epoch(spec):
+        checked_parts(spec, bandit.registered)
+    else:
+        _, agent = build_parts(spec)
+        check_rewards(spec, agent)
+
+
+def _check_free(state: State, name: str) -> None:
+    before = state.names.get(name)
+    if before is not None and not before.retired:
+        raise Problem(409, "exists", f"a bandit must have a name of its own; there is a {name!r}")
 
 
 def _configure(
-    batch: Batch, actor: str, bandit: Bandit, spec: Spec, relearning: Relearning | None = None
+    batch: Batch,
+    actor: str,
+    bandit: Bandit,
+    spec: Spec,
+    relearning: Relearning | None = None,
+    start: EpochStart | None = None,
 ) -> BanditReply:
-    """Append a change of the spec, and the model that the new epoch goes on from, if there is one."""
+    """Append a change of the spec, and what the new epoch begins with or goes on from, if that was made before."""
     body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
     agent = None if relearning is None else relearning.agent
     if relearning is not None and agent is not None and relearning.pieces is not None:
         parts = {"pieces": _end_pieces(batch, relearning.pieces), "relearned": relearning.written}
         event = batch.add(SERVICE_ID, "configure", ModelLoad.of(body | parts, agent))
     else:
-        event = batch.add(SERVICE_ID, "configure", body)
+        event = batch.add(SERVICE_ID, "configure", start or body)
     reply = msgspec.structs.replace(_bandit_reply(bandit), spec=spec)
     if bandit.starts_epoch(spec):
         reply = msgspec.structs.replace(reply, epoch=event.seq, version=event.seq, decisions=0, rewards=0, known_arms=0)

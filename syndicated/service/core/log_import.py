@@ -4,7 +4,7 @@ So nobody waits for more than one piece. A log of several pieces is announced by
 piece the bandit neither decides nor takes rewards, here and in other processes, and its windows stay open.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
 
@@ -13,10 +13,12 @@ from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Decided, Record
 from syndicated.service.bandits.state import SERVICE_ID
 from syndicated.service.commit.batch import Batch
+from syndicated.service.core.export import PIECE_BYTES
 from syndicated.service.core.log_lines import Imported, Importer, LogLine
 from syndicated.store import Event
 
 PIECE_EVENTS = 200
+PIECE_SECONDS = 0.02  # of folding them: rewards of new arms with 64 columns take 0.6 ms each
 PAUSE_SECONDS = 0.5  # after which other processes know that an import has begun
 
 
@@ -32,14 +34,12 @@ class LogImport:
         bandit = Bandit.from_snapshot(snapshot)
         self._about = {"actor": actor, "bandit": bandit.id}
         self._id, self._epoch = bandit.id, bandit.epoch
-        self._records = Importer(bandit, count(1).__next__, now).read(lines)
+        importer = Importer(bandit, count(1).__next__, now)
+        self._records = importer.read(lines)
         self._numbers: dict[int, int] = {}  # in the journal, of the events that were appended
+        self._sizes = list(_piece_sizes([len(event.body) for event, _ in self._records], importer.seconds))[::-1]
+        self.has_pieces = len(self._sizes) > 1
         self.counts = Imported(imported=len(self._records), left_out=len(lines) - len(self._records))
-
-    @property
-    def has_pieces(self) -> bool:
-        """Whether there is more than one."""
-        return self.counts.imported > PIECE_EVENTS
 
     def announce(self, batch: Batch) -> None:
         """Say that the pieces of an import follow."""
@@ -48,7 +48,7 @@ class LogImport:
 
     def append(self, batch: Batch) -> bool:
         """Append the next piece; whether it was the last one."""
-        bandit, piece = self._bandit(batch), self._records[:PIECE_EVENTS]
+        bandit, piece = self._bandit(batch), self._records[: self._sizes[-1] if self._sizes else 0]
         if not self.has_pieces:
             check_empty(batch, bandit)
         elif not self._numbers and _has_decided(batch, bandit):  # another process, before it knew of the import
@@ -75,12 +75,26 @@ class LogImport:
     def _appended(self, numbers: dict[int, int]) -> None:
         self._numbers |= numbers
         del self._records[: len(numbers)]
+        del self._sizes[-1:]
 
     def _bandit(self, batch: Batch) -> Bandit:
         bandit = batch.state.bandits[self._id]
         if bandit.epoch != self._epoch or bandit.retired:
             raise Problem(409, "conflict", "the bandit got another model, or was retired, while its log was imported")
         return bandit
+
+
+def _piece_sizes(sizes: Sequence[int], seconds: Sequence[float]) -> Iterator[int]:
+    """How many events each piece has: so many, or fewer if they are large or took long to fold before."""
+    count = size = 0
+    spent = 0.0
+    for bytes_, taken in zip(sizes, seconds, strict=True):
+        if count and (count == PIECE_EVENTS or size + bytes_ > PIECE_BYTES or spent + taken > PIECE_SECONDS):
+            yield count
+            count, size, spent = 0, 0, 0.0
+        count, size, spent = count + 1, size + bytes_, spent + taken
+    if count:
+        yield count
 
 
 def check_empty(batch: Batch, bandit: Bandit) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -192,6 +193,7 @@ class Importer:
         self._learned: set[int] = set()
         self._keys: set[str] = set()
         self._events: list[tuple[Event, Decided | None]] = []
+        self.seconds: list[float] = []  # of processor time, that each of them took to fold
 
     def read(self, lines: Sequence[LogLine]) -> list[tuple[Event, Decided | None]]:
         """The events and their decisions."""
@@ -222,16 +224,19 @@ class Importer:
         if line.kind == "decide":
             decided = self._decision(line, self._bandit.epoch if line.epoch == last else 0)
             self._decided[line.seq] = seq, decided
-            event = own._replace(body=encode(decided))
+            event, begin = own._replace(body=encode(decided)), time.thread_time()
             self._trial.fold_decisions([(Record(event, decided), decided)])
         elif line.kind == "forget":
             event, decided = own._replace(body=encode({"arm": msgspec.convert(line.arm, str)})), None
+            begin = time.thread_time()
             self._trial.forget_arm(str(line.arm), seq)
         else:
             assert line.ref is not None
             ref, decided = self._decided[line.ref]
             event = own._replace(ref=ref, learn=self._reward(line), body=encode(_body_of(line)))
+            begin = time.thread_time()
             self._trial.fold_feedback(event, Record(own, decided))
+        self.seconds.append(time.thread_time() - begin)
         if line.key is not None:
             if line.key in self._keys:
                 raise InputError(f"key must be one that no other event has; got {shorten(line.key)}")

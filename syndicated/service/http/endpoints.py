@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope
 
 from syndicated.errors import InputError
 from syndicated.features._json_table import split_json
-from syndicated.features.binary import split_body
+from syndicated.features.binary import head_of, split_body
 from syndicated.service.bandits import messages
 from syndicated.service.bandits.problems import explained
 from syndicated.service.core.service import Service
@@ -25,7 +25,11 @@ from syndicated.service.http.limits import MAX_JSON_BYTES, read_body
 from syndicated.service.http.metrics import Metrics
 from syndicated.types import Array
 
-MAX_NESTED = 250_000  # objects and lists of a JSON body: each costs as much as a hundred bytes of text
+# A JSON body has at most so many of these, since decoding holds the interpreter's lock. No request within the limits of
+# arms, fields and numbers has as many. They are counted by what there must be in the text for each.
+MAX_NESTED = 250_000  # objects and lists, by their opening brackets
+MAX_TEXTS = 250_000  # by two quotes each
+MAX_VALUES = 1_250_000  # numbers and all others, by commas
 QUICK_BYTES = 256 * 2**10  # of a body that the event loop decodes itself
 
 _BINARY = BINARY.encode()
@@ -127,10 +131,11 @@ class BoundEndpoint:
     def _parse(self, body: Any, binary: bool) -> tuple[Any, Array | None]:
         """The checked body of a request, and the table of its arms if that could be read at once. On any thread."""
         if binary:
+            _check_size(head_of(body))
             head, table = split_body(body)
             return self._checked(head), table
-        if self._decode is not None and len(body) > QUICK_BYTES:
-            _check_nested(body)
+        if self._decode is not None:
+            _check_size(body)
         usual = split_json(body) if self._takes_binary else None
         if usual is not None and self._decode is not None:
             rest, ids, table = usual
@@ -159,7 +164,16 @@ class BoundEndpoint:
         return Response(body, self.endpoint.status, media_type=JSON if body else None)
 
 
-def _check_nested(body: bytes) -> None:
-    """Refuse a body that would become too many objects, by its brackets: decoding holds the interpreter's lock."""
-    if (count := body.count(b"{") + body.count(b"[")) > MAX_NESTED:
-        raise InputError(f"a JSON body must have at most {MAX_NESTED} objects and lists; got {count} brackets")
+def _check_size(body: bytes) -> None:
+    """Refuse JSON that is too long, or that would become too many objects."""
+    if len(body) <= QUICK_BYTES:
+        return
+    if len(body) > MAX_JSON_BYTES:  # the head of a binary body: others were refused when they came
+        raise InputError(f"the head of a binary body must have at most {MAX_JSON_BYTES} bytes; got {len(body)}")
+    for count, most, what, counted in (
+        (body.count(b"{") + body.count(b"["), MAX_NESTED, "objects and lists", "brackets"),
+        (body.count(b'"') // 2, MAX_TEXTS, "texts", "pairs of quotes"),
+        (body.count(b","), MAX_VALUES, "values", "commas"),
+    ):
+        if count > most:
+            raise InputError(f"a JSON body must have at most {most} {what}; got {count} {counted}")

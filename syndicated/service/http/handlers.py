@@ -256,7 +256,7 @@ async def export(call: Call) -> Response:
     query = call.query
     found = await call.service.admin.export(call.path["name"], query.after, query.limit or sys.maxsize)
     if query.format == "parquet":
-        return await _streamed(parquet.parquet_file(found, parquet.load_pyarrow()), PARQUET)
+        return await _streamed(parquet.parquet_file(found, await asyncio.to_thread(parquet.load_pyarrow)), PARQUET)
     return await _streamed(found.pieces(_json_lines, EXPORT_CHUNK), JSON_LINES)
 
 

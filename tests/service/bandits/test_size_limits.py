@@ -1,5 +1,7 @@
 """Requests and bandits that would delay others are refused; what is large and allowed is read off the loop."""
 
+import asyncio
+import threading
 import tracemalloc
 from typing import Any
 
@@ -8,12 +10,16 @@ from support.core_service import Harness, PlayCore, refused
 
 from syndicated.agent import Agent
 from syndicated.errors import InputError
-from syndicated.features import Encoder
+from syndicated.features import Encoder, PreparedArm
+from syndicated.features._open import Open
 from syndicated.service.bandits import bandit, size_limits
 from syndicated.service.bandits.bandit import build_parts
 from syndicated.service.bandits.messages import Arm, Spec
-from syndicated.service.core import admin
+from syndicated.service.bandits.model_load import EpochStart
+from syndicated.service.bandits.state import State
+from syndicated.service.core import admin, new_epoch
 from syndicated.service.core.log_lines import parse
+from syndicated.service.core.new_epoch import NewEpoch
 
 IDS: dict[str, Any] = {"features": {"kind": "open"}}
 ALPHAS = [0.01 * k for k in range(1, 101)]
@@ -175,6 +181,26 @@ def test_expectation_27_arms_are_limited_by_the_models_that_score_them(
     play_core(test)
 
 
+def test_expectation_27_the_table_that_arms_become_is_limited(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_limits, "MAX_SCORED_CELLS", 12)
+    monkeypatch.setattr(size_limits, "MAX_LOGGED_CELLS", 9)
+    arms = [Arm(str(k), x=[0.0, 1.0, 2.0]) for k in range(5)]
+
+    async def test(core: Harness) -> None:
+        await core.create(policy={"name": "LinUCB"}, tuner={"name": "Fixed"}, space={"alpha": [0.1]}, log="all")
+        await core.decide(arms=arms[:3])
+        with refused(422, "invalid", "the log has all arms, .* a table of at most 9 numbers.* got 12"):
+            await core.decide(arms=arms[:4])
+        await core.service.admin.update("", "b", {"log": "chosen"})
+        await core.decide(arms=arms[:4])
+        with refused(422, "invalid", "must become a table of at most 12 numbers.* got 15"):
+            await core.decide(arms=arms)
+
+    play_core(test)
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -222,22 +248,62 @@ def test_expectation_27_models_of_arms_are_limited_in_bytes_in_all_copies_of_a_p
     play_core(test)
 
 
-def test_a_bandit_is_built_once_to_check_it_and_once_to_keep_it(
+def test_expectation_27_what_an_epoch_begins_with_is_made_once_and_on_another_thread(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others wait for it, and copies of a policy may take some milliseconds each."""
-    built: list[Spec] = []
+    """Copies of a policy may take some milliseconds each, and thousands of registered arms a tenth of a second."""
+    built, read = list[str](), list[str]()
 
     def counted(spec: Spec, id_: str | None = None) -> tuple[Encoder, Agent]:
-        built.append(spec)
+        built.append(threading.current_thread().name)
         return build_parts(spec, id_)
 
-    for module in (admin, bandit):
+    def prepare(encoder: Encoder, arm: Arm, path: str = "arm") -> PreparedArm:
+        read.append(threading.current_thread().name)
+        return Encoder.prepare(encoder, arm, path)
+
+    for module in (admin, bandit, new_epoch):
         monkeypatch.setattr(module, "build_parts", counted)
 
     async def test(core: Harness) -> None:
-        await core.create()
-        assert len(built) == 2
+        await core.create(**IDS)
+        assert len(built) == 1
+        await core.service.admin.put_arms("", "b", [Arm("a"), Arm("c")])
+        monkeypatch.setattr(Open, "prepare", prepare)
+        changed = await core.service.admin.update("", "b", {"features": {"kind": "open", "dim": 32}})
+        assert (len(built), len(read)) == (2, 2)
+        assert all(name.startswith("asyncio") for name in built + read)
+        made = core.service.state.bandit("b")
+        assert (made.epoch, made.agent.id) == (changed.epoch, f"{made.id}.{changed.epoch}")
+        replayed = State.load(core.service.group_commit.store, whole=True).bandit("b")
+        assert replayed.snapshot() == made.snapshot()
+
+    play_core(test)
+
+
+def test_an_epoch_is_made_again_if_the_bandit_is_changed_meanwhile(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = list[Spec]()
+
+    async def test(core: Harness) -> None:
+        await core.create(**IDS)
+        loop, start = asyncio.get_running_loop(), NewEpoch.start
+
+        async def put_arm(id_: str) -> None:
+            await core.service.admin.put_arms("", "b", [Arm(id_)])
+
+        def meddled(epoch: NewEpoch) -> EpochStart:
+            starts.append(epoch.spec)
+            if threading.current_thread().name.startswith("asyncio"):  # others have their turn
+                asyncio.run_coroutine_threadsafe(put_arm(str(len(starts))), loop).result()
+            return start(epoch)
+
+        monkeypatch.setattr(NewEpoch, "start", meddled)
+        await core.service.admin.update("", "b", {"features": {"kind": "open", "dim": 32}})
+        assert len(starts) == admin.MAX_EPOCH_ATTEMPTS + 1
+        made = core.service.state.bandit("b")
+        assert (list(made.arms), made.encoder.dim) == (["1", "2", "3"], 32)
 
     play_core(test)
 

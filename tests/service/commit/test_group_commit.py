@@ -111,14 +111,17 @@ def test_a_bandit_may_change_while_a_request_waits(play_core: PlayCore) -> None:
             await wider
         assert (await late).arm in {arm.id for arm in ARMS}
         await service.admin.drop_arm("", "b", "r")
-        wider, late = service.admin.update("", "b", {"features": wide}), service.decisions.decide("b", ASK)
-        await wider
+        read = service.decisions.read("b", ASK)
+        await service.admin.update("", "b", {"features": wide})
         with refused(409, "conflict", "the bandit got other features while this request waited"):
-            await late
+            await service.decisions.decide_on("b", *read)
         await service.admin.update("", "b", {"features": VECTOR})
-        seeded, same = service.admin.update("", "b", {"seed": 8}), service.decisions.decide("b", ASK)
-        await seeded
-        assert (await same).epoch == service.state.bandit("b").epoch
+        read = service.decisions.read("b", ASK)
+        await service.admin.update("", "b", {"seed": 8})
+        assert (await service.decisions.decide_on("b", *read)).epoch == service.state.bandit("b").epoch
+        off, fallback = service.admin.update("", "b", {"mode": "off"}), service.decisions.decide("b", ASK)
+        assert (await fallback).by == "fallback"  # what keeps the model has its place in the queue
+        await off
 
     play_core(test)
 

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from shutil import copyfile
@@ -332,6 +333,49 @@ def test_what_comes_about_a_subject_while_it_is_erased_is_learned_and_erased(
         assert (encoding.threads[-1] == "journal_0") == (attempts == 1)
         with closing(SQLite(harness.file, read_only=True)) as store:
             assert store.last_about("ann") == 0
+            assert contents(State.load(store)) == harness.contents()
+        await harness.service.stop()
+
+    run(test())
+
+
+@pytest.mark.parametrize("rewarded", [False, True])
+def test_expectation_27_others_have_their_turn_while_a_subject_with_many_events_is_erased(
+    rewarded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reward of a decision that is still to be emptied is learned, and is in a snapshot before that."""
+    monkeypatch.setattr(admin, "ERASE_EVENTS", 5)
+    erase, pieces = SQLite.erase, list[int]()
+
+    async def test() -> None:
+        harness, loop = Harness(tmp_path / "journal.db", Clock()), asyncio.get_running_loop()
+        await harness.create(**SPEC)
+        await learn(harness, 8, "ann")
+        reply = await harness.decide(context={"hour": 1}, arms=list(ARMS), subject="ann")
+
+        async def between() -> None:
+            await harness.decide(context={"hour": 1}, arms=list(ARMS))
+            if rewarded:
+                await harness.reward(reply.decision_id, 1.0)
+
+        def noted(store: SQLite, subject: str, upto: int, limit: int) -> int:
+            count = erase(store, subject, upto, limit)
+            if not pieces:
+                others.append(asyncio.run_coroutine_threadsafe(between(), loop))
+            pieces.append(count)
+            return count
+
+        others: list[Future[None]] = []
+        monkeypatch.setattr(SQLite, "erase", noted)
+        before = harness.service.state.seq
+        assert await harness.service.admin.erase("", "ann") == 17 + rewarded
+        assert pieces == ([5, 5, 5, 3] if rewarded else [5, 5, 5, 2])
+        for other in others:
+            await asyncio.wrap_future(other)
+        with closing(SQLite(harness.file, read_only=True)) as store:
+            assert store.last_about("ann") == 0
+            kinds = [event.kind for event, _ in store.after(before)]
+            assert kinds == (["erase", "decide", "reward", "erase"] if rewarded else ["erase", "decide"])
             assert contents(State.load(store)) == harness.contents()
         await harness.service.stop()
 

@@ -1,6 +1,8 @@
 """What callers asked for: rewards by event id, rankings, numbers of arms, names that are free again."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,10 @@ import pytest
 from support.core_service import Harness, PlayCore, refused
 
 from syndicated.policies import POLICIES
-from syndicated.service.bandits.messages import RewardRequest
+from syndicated.service.bandits.arm_numbers import arm_numbers
+from syndicated.service.bandits.history import History
+from syndicated.service.bandits.messages import ArmNumbers, RewardRequest
+from syndicated.service.core import admin
 from syndicated.spec import build
 
 
@@ -84,6 +89,30 @@ def test_expectation_31_the_numbers_of_arms(play_core: PlayCore, monkeypatch: py
         assert b.first == b.last == core.clock()
         await core.restart()
         assert await core.service.admin.arm_numbers("b") == [b, a]
+
+    play_core(test)
+
+
+def test_expectation_27_the_numbers_of_arms_are_made_beside_the_batches(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def made(history: History, arms: Sequence[str]) -> list[ArmNumbers]:
+        threads.append(threading.current_thread().name)
+        return arm_numbers(history, arms)
+
+    monkeypatch.setattr(admin, "arm_numbers", made)
+
+    async def test(core: Harness) -> None:
+        await core.create()
+        await core.decide()
+        before = core.service.state.bandit("b").history.counts_now()
+        numbers = await core.service.admin.arm_numbers("b")
+        for _ in range(20):
+            await core.decide()
+        assert arm_numbers(before, [numbers[0].arm]) == numbers
+        assert threads[0].startswith("asyncio")
 
     play_core(test)
 

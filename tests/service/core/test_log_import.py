@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from support.core_service import ASK, VECTOR, contents, exported, refused, run
+from support.core_service import ASK, VECTOR, Harness, PlayCore, contents, exported, refused, run
 
 from syndicated._statefile import unpack
 from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
-from syndicated.service.core import admin, log_import
+from syndicated.service.core import admin, log_import, log_lines
 from syndicated.service.core.log_import import LogImport
 from syndicated.service.core.log_lines import LogLine, to_line
 from syndicated.service.core.service import Service
@@ -91,6 +93,39 @@ def test_a_log_in_pieces_makes_the_same_model_and_others_have_their_turn(address
             assert contents(State.load(store, whole=True)) == contents(service.state)
 
     run(test())
+
+
+def test_pieces_are_smaller_where_events_are_large_or_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = log_import._piece_sizes
+    monkeypatch.setattr(log_import, "PIECE_BYTES", 100)
+    assert list(sizes([], [])) == []
+    assert list(sizes([1] * 7, [0.0] * 7)) == [3, 3, 1]
+    assert list(sizes([40, 40, 40, 500, 1], [0.0] * 5)) == [2, 1, 1, 1]
+    assert list(sizes([1] * 5, [0.015, 0.015, 0.5, 0.001, 0.001])) == [1, 1, 1, 2]
+
+
+def test_expectation_27_rewards_that_take_long_to_learn_are_imported_one_by_one(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_import, "PIECE_EVENTS", 200)
+    monkeypatch.setattr(log_lines, "time", SimpleNamespace(thread_time=count().__next__))
+    pieces = list[int]()
+
+    def noted(log_import: LogImport, batch: Batch) -> bool:
+        last = append(log_import, batch)
+        pieces.append(len(batch.events))
+        return last
+
+    append = LogImport.append
+    monkeypatch.setattr(LogImport, "append", noted)
+
+    async def test(core: Harness) -> None:
+        lines = await _with_log(core.service)
+        assert (await core.service.admin.import_log("", "new", list(lines))).imported == len(lines)
+        assert pieces == [1] * (len(lines) - 1) + [2]  # and the event that says that it is done
+        assert _arrays(core.service, "new") == _arrays(core.service, "old")
+
+    play_core(test)
 
 
 def test_an_import_beside_a_decision_of_another_process_is_refused_and_the_bandit_goes_on(address: str) -> None:

@@ -21,7 +21,9 @@ from support.live_service import LONG_SECONDS
 from support.live_service import service as running
 from uvicorn.server import ServerState
 
+from syndicated.features import binary
 from syndicated.service import Limits
+from syndicated.service.bandits import size_limits
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.http import endpoints, limits, workers
 from syndicated.service.http.connection import MAX_PIPELINED, MIN_READ_BYTES, Connection
@@ -61,6 +63,40 @@ def test_expectation_27_bodies_with_too_many_objects_are_refused_before_they_are
         assert "must have at most 50 objects and lists; got 51 brackets" in reply.json()["detail"]
 
     play(test)
+
+
+@pytest.mark.parametrize(
+    ("limit", "body", "must"),
+    [
+        ("MAX_TEXTS", b'{"arms":[' + b",".join([b'"a"'] * 60) + b"]}", "at most 50 texts; got 61 pairs of quotes"),
+        ("MAX_VALUES", b'{"context":[' + b",".join([b"1"] * 60) + b"]}", "at most 50 values; got 59 commas"),
+    ],
+)
+def test_expectation_27_bodies_with_too_many_texts_or_numbers_are_refused_before_they_are_made(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch, limit: str, body: bytes, must: str
+) -> None:
+    monkeypatch.setattr(endpoints, "QUICK_BYTES", 100)
+    monkeypatch.setattr(endpoints, limit, 50)
+    monkeypatch.setattr(binary, "_shape", None)  # which reads the head
+
+    async def test(api: Api) -> None:
+        await api.create()
+        reply = await api.call("POST", "/v1/bandits/b/decide", body)
+        assert (reply.status_code, reply.json()["detail"]) == (422, f"a JSON body must have {must}")
+        head = len(body).to_bytes(4, "little") + body
+        reply = await api.call("POST", "/v1/bandits/b/decide", head, headers={"content-type": BINARY})
+        assert (reply.status_code, reply.json()["detail"]) == (422, f"a JSON body must have {must}")
+        monkeypatch.setattr(endpoints, "MAX_JSON_BYTES", 110)
+        reply = await api.call("POST", "/v1/bandits/b/decide", head, headers={"content-type": BINARY})
+        assert "the head of a binary body must have at most 110 bytes" in reply.json()["detail"]
+
+    play(test)
+
+
+def test_expectation_27_the_largest_requests_within_the_limits_have_fewer_objects() -> None:
+    """Arms with ids and features, each of these a text or a list of texts, and a number in the place of each cell."""
+    assert size_limits.MAX_CELLS + size_limits.MAX_FEATURES + 3 * size_limits.MAX_ARMS < endpoints.MAX_VALUES
+    assert 2 * size_limits.MAX_FEATURES + 3 * size_limits.MAX_ARMS < endpoints.MAX_TEXTS
 
 
 def test_expectation_18_rates_are_limited(play: Callable[..., None]) -> None:

@@ -17,6 +17,7 @@ from support.live_service import LONG_SECONDS
 from support.live_service import service as running
 
 from syndicated._statefile import unpack
+from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.state import State
 from syndicated.service.core import export, log_lines
 from syndicated.service.core.log_lines import LogLine, to_line
@@ -205,6 +206,25 @@ def test_expectation_09_parquet_has_what_the_lines_have_or_says_what_is_missing(
             kept = {name: value for name, value in row.items() if value is not None}
             assert {name: kept.get(name, line[name]) for name in line} == line
             assert kept.keys() - line.keys() <= {"round", "params", "top", "ranking", *parquet.FLAG_FIELDS}
+
+    play(test)
+
+
+def test_expectation_27_what_writes_parquet_is_imported_beside_the_event_loop(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = list[threading.Thread]()
+
+    def note() -> None:
+        threads.append(threading.current_thread())
+        raise Problem(501, "not-installed", "")
+
+    monkeypatch.setattr(parquet, "load_pyarrow", note)
+
+    async def test(api: Api) -> None:
+        await api.create()
+        assert (await api.call("GET", "/v1/bandits/b/log?format=parquet")).status_code == 501
+        assert threads[0] is not threading.main_thread()
 
     play(test)
 
