@@ -66,6 +66,7 @@ LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 3.0  # at neglected arms: rows that differ e
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
 LARGE = ("own", "covariances", "rows", "rewards", "sites")  # of arms
 OF_ARMS = ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit", "falls")
+MIN_ROOM_BYTES, ROOM_BYTES = 2**22, 2**28  # see `_rows_of_room`
 LAST_ROWS = 10  # of an arm that starts again: as many as its last errors are the mean of
 MIN_TRIED = 256  # rewards before arms that went unplayed are tried again
 UNPLAYED_SHARE = 0.3  # of all rewards: an arm that had none of the last ones went unplayed
@@ -73,6 +74,15 @@ RISE = 0.5  # in standard deviations of the noise, or in logits: what a tried ar
 FIRST_HOPE, RISE_ALARM = 0.5, 4.0  # of the log-likelihood that a tried arm pays so much, before it starts again
 ARM, HOPE, TRIED = range(3)  # the entries of `trial`; the first is the arm's number plus 1
 NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
+
+
+def _rows_of_room(shape: tuple[int, ...], kind: type) -> int:
+    """How many rows to make, so that arms that come later find room: to copy a hundred megabytes takes too long.
+
+    A large array that is zero takes no memory before something is written to it.
+    """
+    row_bytes = math.prod(shape[1:]) * np.dtype(kind).itemsize
+    return shape[0] if shape[0] * row_bytes < MIN_ROOM_BYTES else max(shape[0], ROOM_BYTES // row_bytes)
 
 
 @dataclass(eq=False)
@@ -123,6 +133,7 @@ class ArmModels(Learner):
     refresh_at: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
+        self._room: dict[str, npt.NDArray[Any]] = {}  # what arrays of arms are the first rows of; the others are zero
         for name, (shape, kind) in self._shapes(0, self.dim).items():
             setattr(self, name, np.zeros(shape, dtype=kind))
         self.sums[CENTRED] = self.intercept and not self.logistic
@@ -440,9 +451,13 @@ class ArmModels(Learner):
         old = {name: getattr(self, name) for name in self._shapes(0, 0)}
         K, d = max(K, 4 * (number + 4) // 3) if number >= K else K, max(d, width)
         for name, (shape, kind) in self._shapes(K, d).items():
-            array: npt.NDArray[Any] = np.zeros(shape, dtype=kind)
-            array[tuple(slice(n) for n in old[name].shape)] = old[name]
-            setattr(self, name, array)
+            room = self._room.get(name)
+            if room is None or old[name].base is not room or room.shape[1:] != shape[1:] or len(room) < K:
+                room = np.zeros((_rows_of_room(shape, kind) if name in OF_ARMS else shape[0], *shape[1:]), dtype=kind)
+                room[tuple(slice(n) for n in old[name].shape)] = old[name]
+            if name in OF_ARMS:
+                self._room[name] = room
+            setattr(self, name, room[: shape[0]])
         if self.hybrid:  # what is last stays last
             shifts = old["retired"][:, -1]
             self.retired[:, len(shifts)] = 0.0

@@ -100,6 +100,48 @@ def test_what_retired_arms_have_shown_is_kept_where_rows_grow() -> None:
     np.testing.assert_allclose(models.retired[:, :-1], models.retired[:, :-1].T, atol=1e-12)
 
 
+@pytest.mark.parametrize(("logistic", "hybrid"), [(False, False), (False, True), (True, False)])
+def test_arms_that_find_room_are_learned_as_they_are_without_to_the_bit(
+    logistic: bool, hybrid: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copied to larger arrays or not; wider rows, a restart, an arm that goes, and a copy that is under way."""
+
+    def play(least: int) -> list[dict[str, Any]]:
+        monkeypatch.setattr(arm_models, "MIN_ROOM_BYTES", least)
+        monkeypatch.setattr(arm_models, "ROOM_BYTES", 2**20)
+        rng, states = np.random.default_rng(3), []
+        models = ArmModels(2, logistic, hybrid, 2.0)
+        for n in range(400):
+            if n == 100:
+                models.retire(1)
+            if n == 200:
+                again = ArmModels(2, logistic, hybrid, 2.0)
+                again.restore(models.state())
+                models = again
+            if n == 250:
+                arrays, copies = models.begin_state()
+            models.learn(int(rng.integers(1 + n // 4)), rng.normal(size=2 if n < 50 else 3), float(n % 2))
+        for copy in copies:
+            copy.keep()
+        states += [arrays, models.state()]
+        return states
+
+    for with_room, without in zip(play(0), play(2**40), strict=True):
+        assert with_room.keys() == without.keys()
+        assert all(np.array_equal(with_room[name], without[name]) for name in without)
+
+
+def test_arms_that_come_later_find_room_so_that_nothing_large_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arm_models, "MIN_ROOM_BYTES", 2**10)
+    models, rooms = ArmModels(4, False, False, 2.0), list[Any]()
+    for number in range(1000):
+        models.learn(number, np.ones(4), 1.0)
+        if models.covariances.base is not (rooms or [None])[-1]:
+            rooms.append(models.covariances.base)
+    assert len(rooms) <= 3
+    assert len(models.covariances) < 1500
+
+
 def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:
     data = _data(300, 4, 3, seed=5, clicks=False)
     kept, retired = _learned(data, hybrid=True), _learned(data, hybrid=True)
