@@ -35,11 +35,9 @@ class Information(NamedTuple):
         covariances = np.asarray(np.linalg.inv(self.precisions + np.diag(1 / prior)), dtype=np.float64)
         return covariances, np.einsum("kij,kj->ki", covariances, self.shifts)
 
-    def solve_common(self, prior: Array, common_prior: Array) -> tuple[Array, Array]:
-        """The covariance and the mean of the shared parameters."""
-        seen = self._seen(prior)
-        covariance: Array = np.asarray(np.linalg.inv(seen[:, :-1] + np.diag(1 / common_prior)), dtype=np.float64)
-        return covariance, covariance @ seen[:, -1]
+    def solve_common(self, prior: Array, common_prior: Array, covariances: Array, own: Array) -> tuple[Array, Array]:
+        """The covariance and the mean of the shared parameters, of what `solve` gives under the same prior."""
+        return _solved(self._seen(prior, covariances, own), common_prior)
 
     def log_evidence(self, prior: Array, common_prior: Array, level: float, noise: float) -> float:
         """How likely the rewards are under these priors, but for what is the same under any."""
@@ -48,11 +46,17 @@ class Information(NamedTuple):
             retired=np.column_stack([self.retired[:, :-1], (self.retired[:, -1] - level * self.retired[:, 0]) / noise]),
         )
         covariances, own = centred.solve(prior)
-        seen = centred._seen(prior)
-        covariance, common = centred.solve_common(prior, common_prior)
+        seen = centred._seen(prior, covariances, own)
+        covariance, common = _solved(seen, common_prior)
         fits = np.sum(own * centred.shifts) + common @ seen[:, -1]
         volumes = np.linalg.slogdet(covariances / prior)[1].sum() + np.linalg.slogdet(covariance / common_prior)[1]
         return 0.5 * float(fits + volumes)
 
-    def _seen(self, prior: Array) -> Array:
-        return np.asarray(seen_by_common(prior, *self.solve(prior)).sum(axis=0) + self.retired)
+    def _seen(self, prior: Array, covariances: Array, own: Array) -> Array:
+        return np.asarray(seen_by_common(prior, covariances, own).sum(axis=0) + self.retired)
+
+
+def _solved(seen: Array, prior: Array) -> tuple[Array, Array]:
+    """The covariance and the mean of what was seen, a precision and a shift."""
+    covariance: Array = np.asarray(np.linalg.inv(seen[:, :-1] + np.diag(1 / prior)), dtype=np.float64)
+    return covariance, covariance @ seen[:, -1]

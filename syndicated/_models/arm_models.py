@@ -576,7 +576,7 @@ class ArmModels(Learner):
         covariances, own = known.solve(self._prior)
         self.covariances[known.arms], self.own[known.arms] = covariances, own
         if self.hybrid:
-            self.common_covariance, self.common = known.solve_common(self._prior, self._common_prior)
+            self.common_covariance, self.common = known.solve_common(self._prior, self._common_prior, covariances, own)
             self._collect()
 
     def _log_evidence(self, known: Information, share: float) -> float:
