@@ -333,7 +333,9 @@ class Postgres(SQL):
             try:
                 self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
-                self._db.prepare(PREPARED)
+                # An older journal, which can be read, has no numbers to reserve.
+                of_reader = {name: query for name, query in PREPARED.items() if name != b"reserve"}
+                self._db.prepare(of_reader if self.read_only else PREPARED)
                 ((self._row_type,),) = self._rows("SELECT 'log'::regtype::oid::bigint")
             except BaseException:
                 self._db.close()

@@ -1184,6 +1184,7 @@ def test_a_lost_connection_loses_the_batch_and_the_next_call_reconnects(
             _cut(store._db, other)
             for _ in range(2):
                 with pytest.raises(StoreError, match="cannot be used"):
+    assert journals.open(address, read_only=True).last() == 3
                     store.append([Event(last + 1, 1, "decide", 0.0)])  # outside the transaction it would be kept
 
     for count in range(2):
