@@ -354,7 +354,7 @@ class Postgres(SQL):
     def _connected(self) -> BoundedConnection:
         """The connection, outside of a transaction or in the one that is under way."""
         if self._reconnects:
-            if self._ahead:  # no entry has followed
+            if self._goes_on():  # but no entry has followed
                 self._ahead = []
                 self._db.rollback()
             if self._db.closed:
@@ -362,9 +362,10 @@ class Postgres(SQL):
         return self._db
 
     def _goes_on(self) -> bool:
-        """Whether an entry can go on in the transaction that has reserved its numbers.
+        """Whether there is a transaction that has reserved the numbers of an entry, which can go on in it.
 
-        If the server has ended that, nobody may use these numbers any more: others have gone on after them.
+        If the server has ended it, nobody may use these numbers any more: others have gone on after them. So it does
+        with who was stopped for 2 s, and that is no reason to refuse what is asked now.
         """
         if self._ahead and self._db.is_cut():
             self._ahead = []

@@ -1013,6 +1013,22 @@ def test_numbers_that_were_reserved_ahead_are_never_used_after_the_server_has_en
     assert [event.seq for event in _all(other)] == [1, 5, 6]
 
 
+def test_what_follows_on_numbers_whose_transaction_the_server_has_ended_is_answered(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    """A process that was stopped between two entries, so long that the server gave it up, goes on as if it had not."""
+    address = database()
+    stopped, other = journals.open(address), journals.open(address)
+    for use in (stopped.settled, stopped.give_up_numbers):
+        last = _enter(stopped, next_count=1)
+        _cut(stopped._db, other)
+        while not stopped._db.is_cut():
+            pass
+        use()
+        assert not stopped.is_ahead
+        assert stopped.last() == last
+
+
 def test_what_is_wrong_with_numbers_for_later_does_not_undo_an_entry(
     database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
