@@ -433,6 +433,30 @@ def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], mo
     run(test())
 
 
+def test_numbers_that_were_reserved_and_not_used_are_no_events_that_ask_for_a_snapshot(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.snapshots.EVENTS_PER_SNAPSHOT", 8)
+
+    async def test(address: str) -> None:
+        other = open_store(address)
+        for name in ("b", "c"):  # the second time it starts with a snapshot
+            service = Service(open_store(address))
+            service.start()
+            await service.admin.create("", Create(name=name, spec=Spec(features=VECTOR)))
+            for _ in range(3):
+                with other.entry(100):
+                    pass
+                await service.decisions.decide(name, ASK)
+            await service.read(lambda batch: None)
+            assert service.state.seq > 300
+            assert not service.group_commit.snapshots._is_due
+            await service.stop()
+        other.close()
+
+    run(test(database()))
+
+
 def test_a_snapshot_that_cannot_be_saved_holds_up_nobody_and_is_tried_again_later(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
