@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, Snapshot, StoreError, UnknownCommitError, by_bandit, by_key, steady_time
+from syndicated.store._base import (
+    CHUNK_EVENTS,
+    Event,
+    Snapshot,
+    StoreError,
+    UnknownCommitError,
+    by_bandit,
+    by_key,
+    in_chunks,
+    steady_time,
+)
 from syndicated.store._postgres_connection import (
     ANSWER_SECONDS,
     BoundedConnection,
@@ -191,13 +201,12 @@ class Postgres(SQL):
 
     def _commit_entry(self) -> None:
         """Append, commit and, if another entry is to follow at once, reserve its numbers: all of it is sent as one."""
-        insert = _inserting(self._appended, self._row_type)
+        inserts = _inserting(self._appended, self._row_type)
         if not self._next_count:
-            self._db.run_together(insert, (b"commit", ()))
+            self._db.run_together(*inserts, (b"commit", ()))
             return
-        _, _, *reserved = self._db.run_together(
-            insert, (b"commit and chain", ()), _reserving(self._next_count), needed=2
-        )
+        needed = [*inserts, (b"commit and chain", ())]
+        reserved = self._db.run_together(*needed, _reserving(self._next_count), needed=len(needed))[len(needed) :]
         if reserved:
             self._ahead = self._numbers(reserved[0], steady_time())
         else:  # this one is committed, whatever is wrong with the next
@@ -240,7 +249,7 @@ class Postgres(SQL):
             self._appended, self._next_count = [*self._appended, *events], next_count
             return
         with self._errors():
-            self._connected().run_together(_inserting(events, self._row_type))
+            self._connected().run_together(*_inserting(events, self._row_type))
         if not self._exclusive:
             return
         self._rows("SELECT pg_notify('syndicated', '')")
@@ -429,8 +438,8 @@ def _reserving(count: int) -> Statement:
     return b"reserve", (packed_int(count),)
 
 
-def _inserting(events: Iterable[Event], row_type: int) -> Statement:
-    return b"insert", (packed_rows(events, row_type),)
+def _inserting(events: Iterable[Event], row_type: int) -> list[Statement]:
+    return [(b"insert", (packed_rows(chunk, row_type),)) for chunk in in_chunks(events, CHUNK_EVENTS)]
 
 
 def _last_rows(cursor: psycopg.Cursor[Any]) -> list[Any]:

@@ -1066,6 +1066,25 @@ def test_an_entry_larger_than_what_a_connection_takes_at_once_is_written(
     assert [event.body == body for event in _all(store)] == [True, True]
 
 
+def test_a_large_entry_is_sent_in_parts_and_nothing_is_queued_behind_one(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, body = journals.open(database()), bytes(range(256)) * 2**12
+    send, sizes = BoundedConnection._send, list[int]()
+
+    def watch(connection: BoundedConnection, name: bytes, values: Sequence[bytes]) -> None:
+        send(connection, name, values)
+        sizes.append(sum(map(len, values)))
+        assert sizes[-1] < 1000 or not connection.pgconn.flush()
+
+    monkeypatch.setattr(BoundedConnection, "_send", watch)
+    with store.entry(9) as numbers:
+        store.append([Event(number, 1, "decide", 0.0, body=body) for number in numbers], 1)
+    assert max(sizes) < 3 * len(body)
+    assert store.is_ahead
+    assert [event.body == body for event in _all(store)] == [True] * 9
+
+
 def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable[[], str], journals: Journals) -> None:
     address = database()
     one, other = journals.open(address), journals.open(address)
