@@ -205,10 +205,10 @@ class Postgres(SQL):
         if not self._next_count:
             self._db.run_together(*inserts, (b"commit", ()))
             return
-        needed = [*inserts, (b"commit and chain", ())]
+        begin, needed = steady_time(), [*inserts, (b"commit and chain", ())]
         reserved = self._db.run_together(*needed, _reserving(self._next_count), needed=len(needed))[len(needed) :]
         if reserved:
-            self._ahead = self._numbers(reserved[0], steady_time())
+            self._ahead = self._numbers(reserved[0], begin)
         else:  # this one is committed, whatever is wrong with the next
             with suppress(psycopg.Error):
                 self._db.rollback()
@@ -219,8 +219,11 @@ class Postgres(SQL):
         return [number for number, _ in reserved]
 
     def _set_clock(self, at: float, before: float) -> None:
-        """See how far the server's clock is ahead of ours, which was asked between `before` and now."""
-        self.clock_offset = at - (before + steady_time()) / 2
+        """See how far the server's clock is ahead of ours, which was asked between `before` and now.
+
+        What was known is kept as far as it can be true: an answer may be read long after it was given.
+        """
+        self.clock_offset = min(max(self.clock_offset, at - steady_time()), at - before)
 
     def begin_job(self) -> None:
         self._budget.seconds = ANSWER_SECONDS

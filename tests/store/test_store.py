@@ -1157,12 +1157,34 @@ def test_the_time_is_that_of_the_server(
         assert -100 < store.clock_offset < 100
 
 
+def test_an_answer_that_is_read_late_does_not_change_the_time(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, together = journals.open(database()), BoundedConnection._together
+
+    def read_late(connection: BoundedConnection, sends: Any, needed: int) -> Any:
+        answers = together(connection, sends, needed)
+        monkeypatch.setattr(_base, "_START", _base._START + 3600)
+        return answers
+
+    with store.entry(1) as (number,):
+        store.append([Event(number, 1, "decide", 0.0)], next_count=1)
+        monkeypatch.setattr(BoundedConnection, "_together", read_late)
+    assert store.is_ahead
+    assert -100 < store.clock_offset < 100
+    store.give_up_numbers()
+    with store.entry(1):
+        pass
+    assert -3700 < store.clock_offset < -3500
+
+
 def test_a_journal_of_before_numbers_were_reserved_goes_on(database: Callable[[], str], journals: Journals) -> None:
     address = database()
     before = journals.open(address)
     _add(before, _decisions(3))
     before._db.execute("DROP SEQUENCE log_numbers")
     before.close()
+    assert journals.open(address, read_only=True).last() == 3
     after = journals.open(address)
     with after.entry(2) as numbers:
         assert numbers == [4, 5]
@@ -1219,7 +1241,6 @@ def test_a_lost_connection_loses_the_batch_and_the_next_call_reconnects(
             _cut(store._db, other)
             for _ in range(2):
                 with pytest.raises(StoreError, match="cannot be used"):
-    assert journals.open(address, read_only=True).last() == 3
                     store.append([Event(last + 1, 1, "decide", 0.0)])  # outside the transaction it would be kept
 
     for count in range(2):
