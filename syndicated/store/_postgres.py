@@ -13,7 +13,7 @@ from syndicated.store._base import (
     CHUNK_EVENTS,
     Event,
     Snapshot,
-    StoreError,
+    StoreBusyError,
     UnknownCommitError,
     by_bandit,
     by_key,
@@ -37,6 +37,7 @@ with extra("postgres", "a journal in PostgreSQL"):
 
 LOCK = f"""
 SET LOCAL idle_in_transaction_session_timeout = '4s';  -- an administrator's request may compute a while
+SET LOCAL lock_timeout = {{}};
 SELECT pg_advisory_xact_lock({int.from_bytes(b"syndicat", "big")})
 """
 # A transaction that reserves numbers holds, shared, the advisory lock of the last number that was given out before: so
@@ -89,6 +90,7 @@ END $$;
 """
 FIRST_CONNECT_SECONDS, CONNECT_SECONDS = 10, 2  # when it is opened there is nobody who waits for an answer
 SETTLE_SECONDS = 0.002  # between looks at whether others have ended
+LOCK_SECONDS = 1.5  # of waiting for what another process holds
 STATEMENT_SECONDS = 2  # after which a server gives up itself
 # The server gives up a little before its client does, so that the reason is told. And a process that hangs in the
 # middle of a batch is cut off: the others must not wait for it.
@@ -111,7 +113,7 @@ SET LOCAL statement_timeout = {{}}
 """
 SLICE_BYTES = 16 * 2**20  # of a snapshot that are read at once
 BEGIN = {"batch": LOCK, "save": SAVE, "view": VIEW}  # what transactions begin with, by their kind
-TIMEOUTS = f"SET lock_timeout = '1500ms'; SET statement_timeout = '{STATEMENT_SECONDS}s'"
+TIMEOUTS = f"SET lock_timeout = '{LOCK_SECONDS}s'; SET statement_timeout = '{STATEMENT_SECONDS}s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
 
@@ -129,6 +131,7 @@ class Postgres(SQL):
         psycopg.errors.UniqueViolation,
         psycopg.errors.DeadlockDetected,
     )
+    _busy: ClassVar[tuple[type[Exception], ...]] = (psycopg.errors.LockNotAvailable,)
     _in_list: ClassVar[str] = "= ANY(?)"
     _for_update: ClassVar[str] = " FOR NO KEY UPDATE"
     name = "the journal"
@@ -163,14 +166,14 @@ class Postgres(SQL):
             self._connected()
 
     @contextmanager
-    def batch(self) -> Iterator[int]:
-        with self._writing("batch"):
+    def batch(self, patience: float = math.inf) -> Iterator[int]:
+        with self._writing("batch", max(1, int(1000 * min(patience, LOCK_SECONDS)))):
             before = steady_time()
             ((_, mark, at),) = self._rows(MARK)
             self._set_clock(at, before)
             self._exclusive = True
             try:
-                self._await_settled(mark)
+                self._await_settled(mark, min(patience, ANSWER_SECONDS))
                 yield int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE seq <= ?", mark)[0][0])
             finally:
                 self._exclusive = False
@@ -235,12 +238,14 @@ class Postgres(SQL):
             self._rows(CUT_OFF, HOLDING, STATEMENT_SECONDS)
         return int(self._rows(SETTLED)[0][0])
 
-    def _await_settled(self, mark: int) -> None:
+    def _await_settled(self, mark: int, seconds: float) -> None:
         """Wait until all that reserved numbers up to a mark have ended; those that hang are cut off."""
-        end = time.monotonic() + ANSWER_SECONDS
+        end = time.monotonic() + seconds
         while self.settled() < mark:
             if time.monotonic() > end:
-                raise StoreError(f"{self.name} cannot be used: another process has not ended what it began to write")
+                raise StoreBusyError(
+                    f"{self.name} cannot be used: another process has not ended what it began to write"
+                )
             time.sleep(SETTLE_SECONDS)
 
     def append(self, events: Sequence[Event], next_count: int = 0) -> None:
