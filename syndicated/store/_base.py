@@ -8,6 +8,7 @@ A store is for one thread at a time. Several processes may write to a shared sto
 no number of the log is final before `settled` says so.
 """
 
+import math
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -46,6 +47,10 @@ class UnknownCommitError(StoreError):
 
 class StoreConflictError(StoreError):
     """Another process was first, with the same key or in another order: done again, this finds what it wrote."""
+
+
+class StoreBusyError(StoreError):
+    """Another process has kept this one waiting for as long as it has the patience to."""
 
 
 class Event(NamedTuple):
@@ -100,10 +105,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def batch(self) -> AbstractContextManager[int]:
+    def batch(self, patience: float = math.inf) -> AbstractContextManager[int]:
         """A transaction that excludes other batches and gives the last sequence number; it is durable when it ends.
 
-        All up to this number is settled. Entries of other processes go on meanwhile, with larger numbers.
+        All up to this number is settled. Entries of other processes go on meanwhile, with larger numbers. With
+        `patience` it waits for so many seconds at most for what another process holds (StoreBusyError).
         """
 
     @abstractmethod

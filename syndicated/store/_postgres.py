@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 
 from syndicated._extras import extra
 from syndicated.errors import InputError
-from syndicated.store._base import Event, Snapshot, StoreError, UnknownCommitError, by_bandit, by_key, steady_time
+from syndicated.store._base import (
+    CHUNK_EVENTS,
+    Event,
+    Snapshot,
+    StoreBusyError,
+    UnknownCommitError,
+    by_bandit,
+    by_key,
+    in_chunks,
+    steady_time,
+)
 from syndicated.store._postgres_connection import (
     ANSWER_SECONDS,
     BoundedConnection,
@@ -27,6 +37,7 @@ with extra("postgres", "a journal in PostgreSQL"):
 
 LOCK = f"""
 SET LOCAL idle_in_transaction_session_timeout = '4s';  -- an administrator's request may compute a while
+SET LOCAL lock_timeout = {{}};
 SELECT pg_advisory_xact_lock({int.from_bytes(b"syndicat", "big")})
 """
 # A transaction that reserves numbers holds, shared, the advisory lock of the last number that was given out before: so
@@ -79,6 +90,7 @@ END $$;
 """
 FIRST_CONNECT_SECONDS, CONNECT_SECONDS = 10, 2  # when it is opened there is nobody who waits for an answer
 SETTLE_SECONDS = 0.002  # between looks at whether others have ended
+LOCK_SECONDS = 1.5  # of waiting for what another process holds
 STATEMENT_SECONDS = 2  # after which a server gives up itself
 # The server gives up a little before its client does, so that the reason is told. And a process that hangs in the
 # middle of a batch is cut off: the others must not wait for it.
@@ -101,7 +113,7 @@ SET LOCAL statement_timeout = {{}}
 """
 SLICE_BYTES = 16 * 2**20  # of a snapshot that are read at once
 BEGIN = {"batch": LOCK, "save": SAVE, "view": VIEW}  # what transactions begin with, by their kind
-TIMEOUTS = f"SET lock_timeout = '1500ms'; SET statement_timeout = '{STATEMENT_SECONDS}s'"
+TIMEOUTS = f"SET lock_timeout = '{LOCK_SECONDS}s'; SET statement_timeout = '{STATEMENT_SECONDS}s'"
 NO_TIMEOUTS = "SET lock_timeout = 0; SET statement_timeout = 0"
 
 
@@ -119,6 +131,7 @@ class Postgres(SQL):
         psycopg.errors.UniqueViolation,
         psycopg.errors.DeadlockDetected,
     )
+    _busy: ClassVar[tuple[type[Exception], ...]] = (psycopg.errors.LockNotAvailable,)
     _in_list: ClassVar[str] = "= ANY(?)"
     _for_update: ClassVar[str] = " FOR NO KEY UPDATE"
     name = "the journal"
@@ -153,14 +166,14 @@ class Postgres(SQL):
             self._connected()
 
     @contextmanager
-    def batch(self) -> Iterator[int]:
-        with self._writing("batch"):
+    def batch(self, patience: float = math.inf) -> Iterator[int]:
+        with self._writing("batch", max(1, int(1000 * min(patience, LOCK_SECONDS)))):
             before = steady_time()
             ((_, mark, at),) = self._rows(MARK)
             self._set_clock(at, before)
             self._exclusive = True
             try:
-                self._await_settled(mark)
+                self._await_settled(mark, min(patience, ANSWER_SECONDS))
                 yield int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE seq <= ?", mark)[0][0])
             finally:
                 self._exclusive = False
@@ -191,15 +204,14 @@ class Postgres(SQL):
 
     def _commit_entry(self) -> None:
         """Append, commit and, if another entry is to follow at once, reserve its numbers: all of it is sent as one."""
-        insert = _inserting(self._appended, self._row_type)
+        inserts = _inserting(self._appended, self._row_type)
         if not self._next_count:
-            self._db.run_together(insert, (b"commit", ()))
+            self._db.run_together(*inserts, (b"commit", ()))
             return
-        _, _, *reserved = self._db.run_together(
-            insert, (b"commit and chain", ()), _reserving(self._next_count), needed=2
-        )
+        begin, needed = steady_time(), [*inserts, (b"commit and chain", ())]
+        reserved = self._db.run_together(*needed, _reserving(self._next_count), needed=len(needed))[len(needed) :]
         if reserved:
-            self._ahead = self._numbers(reserved[0], steady_time())
+            self._ahead = self._numbers(reserved[0], begin)
         else:  # this one is committed, whatever is wrong with the next
             with suppress(psycopg.Error):
                 self._db.rollback()
@@ -210,8 +222,11 @@ class Postgres(SQL):
         return [number for number, _ in reserved]
 
     def _set_clock(self, at: float, before: float) -> None:
-        """See how far the server's clock is ahead of ours, which was asked between `before` and now."""
-        self.clock_offset = at - (before + steady_time()) / 2
+        """See how far the server's clock is ahead of ours, which was asked between `before` and now.
+
+        What was known is kept as far as it can be true: an answer may be read long after it was given.
+        """
+        self.clock_offset = min(max(self.clock_offset, at - steady_time()), at - before)
 
     def begin_job(self) -> None:
         self._budget.seconds = ANSWER_SECONDS
@@ -223,12 +238,14 @@ class Postgres(SQL):
             self._rows(CUT_OFF, HOLDING, STATEMENT_SECONDS)
         return int(self._rows(SETTLED)[0][0])
 
-    def _await_settled(self, mark: int) -> None:
+    def _await_settled(self, mark: int, seconds: float) -> None:
         """Wait until all that reserved numbers up to a mark have ended; those that hang are cut off."""
-        end = time.monotonic() + ANSWER_SECONDS
+        end = time.monotonic() + seconds
         while self.settled() < mark:
             if time.monotonic() > end:
-                raise StoreError(f"{self.name} cannot be used: another process has not ended what it began to write")
+                raise StoreBusyError(
+                    f"{self.name} cannot be used: another process has not ended what it began to write"
+                )
             time.sleep(SETTLE_SECONDS)
 
     def append(self, events: Sequence[Event], next_count: int = 0) -> None:
@@ -240,7 +257,7 @@ class Postgres(SQL):
             self._appended, self._next_count = [*self._appended, *events], next_count
             return
         with self._errors():
-            self._connected().run_together(_inserting(events, self._row_type))
+            self._connected().run_together(*_inserting(events, self._row_type))
         if not self._exclusive:
             return
         self._rows("SELECT pg_notify('syndicated', '')")
@@ -333,7 +350,9 @@ class Postgres(SQL):
             try:
                 self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
-                self._db.prepare(PREPARED)
+                # An older journal, which can be read, has no numbers to reserve.
+                of_reader = {name: query for name, query in PREPARED.items() if name != b"reserve"}
+                self._db.prepare(of_reader if self.read_only else PREPARED)
                 ((self._row_type,),) = self._rows("SELECT 'log'::regtype::oid::bigint")
             except BaseException:
                 self._db.close()
@@ -352,7 +371,7 @@ class Postgres(SQL):
     def _connected(self) -> BoundedConnection:
         """The connection, outside of a transaction or in the one that is under way."""
         if self._reconnects:
-            if self._ahead:  # no entry has followed
+            if self._goes_on():  # but no entry has followed
                 self._ahead = []
                 self._db.rollback()
             if self._db.closed:
@@ -360,9 +379,10 @@ class Postgres(SQL):
         return self._db
 
     def _goes_on(self) -> bool:
-        """Whether an entry can go on in the transaction that has reserved its numbers.
+        """Whether there is a transaction that has reserved the numbers of an entry, which can go on in it.
 
-        If the server has ended that, nobody may use these numbers any more: others have gone on after them.
+        If the server has ended it, nobody may use these numbers any more: others have gone on after them. So it does
+        with who was stopped for 2 s, and that is no reason to refuse what is asked now.
         """
         if self._ahead and self._db.is_cut():
             self._ahead = []
@@ -426,8 +446,8 @@ def _reserving(count: int) -> Statement:
     return b"reserve", (packed_int(count),)
 
 
-def _inserting(events: Iterable[Event], row_type: int) -> Statement:
-    return b"insert", (packed_rows(events, row_type),)
+def _inserting(events: Iterable[Event], row_type: int) -> list[Statement]:
+    return [(b"insert", (packed_rows(chunk, row_type),)) for chunk in in_chunks(events, CHUNK_EVENTS)]
 
 
 def _last_rows(cursor: psycopg.Cursor[Any]) -> list[Any]:

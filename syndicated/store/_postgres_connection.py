@@ -20,6 +20,8 @@ with extra("postgres", "a journal in PostgreSQL"):
 
 ANSWER_SECONDS = 2.5  # after which a server that has not answered counts as away
 INT8, TEXT, FLOAT8, BYTEA = 20, 25, 701, 17  # the server's numbers of types, which are the same everywhere
+# Values of more bytes are sent before others are queued: libpq moves all of its queue whenever it has sent a piece.
+LARGE_BYTES = 64 * 2**10
 _pack_head = struct.Struct(">IIiqIiqIi").pack
 _pack_int = struct.Struct(">Iiq").pack
 _pack_float = struct.Struct(">Iid").pack
@@ -39,6 +41,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     seconds: float | None = ANSWER_SECONDS
     budget = WaitBudget()
+    _end = math.inf  # of the time for what is sent together, by the monotonic clock
 
     def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None) -> Any:
         if timeout is not None or self.seconds is None:
@@ -64,18 +67,25 @@ class BoundedConnection(psycopg.Connection[Any]):
         Raises what it failed with, unless as many as are needed succeeded. One answer of the server is waited for, and
         its libpq is called here: psycopg's own pipeline costs three times the processor time.
         """
-        send, binary = self.pgconn.send_query_prepared, pq.Format.BINARY
-        sends = [partial(send, name, values, [binary] * len(values), binary) for name, values in statements]
+        sends = [partial(self._send, *statement) for statement in statements]
         return self._together(sends, len(statements) if needed is None else needed)
+
+    def _send(self, name: bytes, values: Sequence[bytes]) -> None:
+        binary = pq.Format.BINARY
+        self.pgconn.send_query_prepared(name, values, [binary] * len(values), binary)
+        if sum(map(len, values)) > LARGE_BYTES:
+            self._flush()
 
     def _together(self, sends: Iterable[Callable[[], None]], needed: int) -> list[list[Any]]:
         pgconn, begin = self.pgconn, time.monotonic()
+        self._end = begin + self._seconds_left()
         try:
             pgconn.enter_pipeline_mode()
             for send in sends:
                 send()
             pgconn.pipeline_sync()
-            results = self._read_results(begin + self._seconds_left())
+            self._flush()
+            results = self._read_results()
             pgconn.exit_pipeline_mode()
         except BaseException:
             pgconn.finish()  # what it would answer later would be taken for the answer to something else
@@ -93,15 +103,18 @@ class BoundedConnection(psycopg.Connection[Any]):
         values.set_pgresult(result)
         return values.load_rows(0, result.ntuples, tuple)
 
-    def _read_results(self, end: float) -> list[pq.abc.PGresult]:
-        """Send what is queued, and read the results up to the first that failed."""
+    def _flush(self) -> None:
+        """Send what is queued."""
+        while self.pgconn.flush():
+            self._await(select.POLLIN | select.POLLOUT)
+            self.pgconn.consume_input()  # or both sides would wait for the other to read
+
+    def _read_results(self) -> list[pq.abc.PGresult]:
+        """The results up to the first that failed."""
         pgconn, results = self.pgconn, list[pq.abc.PGresult]()
-        while pgconn.flush():
-            self._await(select.POLLIN | select.POLLOUT, end)
-            pgconn.consume_input()  # or both sides would wait for the other to read
         while True:
             while pgconn.is_busy():
-                self._await(select.POLLIN, end)
+                self._await(select.POLLIN)
                 pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:
@@ -117,8 +130,8 @@ class BoundedConnection(psycopg.Connection[Any]):
         """Whether the server has said something that nobody asked for: it has ended this connection."""
         return self.closed or bool(self._poll(select.POLLIN, 0.0))
 
-    def _await(self, event: int, end: float) -> None:
-        if not self._poll(event, end - time.monotonic()):
+    def _await(self, event: int) -> None:
+        if not self._poll(event, self._end - time.monotonic()):
             raise self._give_up()
 
     def _poll(self, event: int, seconds: float) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from syndicated.store._base import (
     Event,
     Snapshot,
     Store,
+    StoreBusyError,
     StoreConflictError,
     StoreError,
     by_ref,
@@ -56,6 +57,7 @@ class SQL(Store):
 
     _error: ClassVar[tuple[type[Exception], ...]]  # the roots of the database's errors
     _conflicts: ClassVar[tuple[type[Exception], ...]] = ()  # those of them that say that another process was first
+    _busy: ClassVar[tuple[type[Exception], ...]] = ()  # those that say that it still holds what is waited for
     _in_list: ClassVar[str]  # the operator for "is in this list", with the list's place
     _for_update: ClassVar[str] = ""  # what keeps others from the rows that a query has found
     _state_bytes: ClassVar[str] = "length(state)"  # the size of a snapshot
@@ -90,7 +92,7 @@ class SQL(Store):
         """Run statements that define tables."""
 
     @contextmanager
-    def batch(self) -> Iterator[int]:
+    def batch(self, patience: float = math.inf) -> Iterator[int]:
         with self._writing("batch"):
             yield self.last()
 
@@ -328,7 +330,8 @@ class SQL(Store):
         except self._error as error:
             self._failed = self._failed or not unrelated
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            kind = StoreConflictError if isinstance(error, self._conflicts) else StoreError
+            kinds = ((self._conflicts, StoreConflictError), (self._busy, StoreBusyError), (Exception, StoreError))
+            kind = next(kind for errors, kind in kinds if isinstance(error, errors))
             raise kind(f"{self.name} cannot be used: {reason}") from None
 
     def _prepare(self) -> None:

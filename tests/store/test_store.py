@@ -1014,6 +1014,22 @@ def test_numbers_that_were_reserved_ahead_are_never_used_after_the_server_has_en
     assert [event.seq for event in _all(other)] == [1, 5, 6]
 
 
+def test_what_follows_on_numbers_whose_transaction_the_server_has_ended_is_answered(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    """A process that was stopped between two entries, so long that the server gave it up, goes on as if it had not."""
+    address = database()
+    stopped, other = journals.open(address), journals.open(address)
+    for use in (stopped.settled, stopped.give_up_numbers):
+        last = _enter(stopped, next_count=1)
+        _cut(stopped._db, other)
+        while not stopped._db.is_cut():
+            pass
+        use()
+        assert not stopped.is_ahead
+        assert stopped.last() == last
+
+
 def test_what_is_wrong_with_numbers_for_later_does_not_undo_an_entry(
     database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1049,6 +1065,25 @@ def test_an_entry_larger_than_what_a_connection_takes_at_once_is_written(
     with store.entry(2) as numbers:
         store.append([Event(number, 1, "decide", 0.0, body=body) for number in numbers])
     assert [event.body == body for event in _all(store)] == [True, True]
+
+
+def test_a_large_entry_is_sent_in_parts_and_nothing_is_queued_behind_one(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, body = journals.open(database()), bytes(range(256)) * 2**12
+    send, sizes = BoundedConnection._send, list[int]()
+
+    def watch(connection: BoundedConnection, name: bytes, values: Sequence[bytes]) -> None:
+        send(connection, name, values)
+        sizes.append(sum(map(len, values)))
+        assert sizes[-1] < 1000 or not connection.pgconn.flush()
+
+    monkeypatch.setattr(BoundedConnection, "_send", watch)
+    with store.entry(9) as numbers:
+        store.append([Event(number, 1, "decide", 0.0, body=body) for number in numbers], 1)
+    assert max(sizes) < 3 * len(body)
+    assert store.is_ahead
+    assert [event.body == body for event in _all(store)] == [True] * 9
 
 
 def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable[[], str], journals: Journals) -> None:
@@ -1123,12 +1158,34 @@ def test_the_time_is_that_of_the_server(
         assert -100 < store.clock_offset < 100
 
 
+def test_an_answer_that_is_read_late_does_not_change_the_time(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, together = journals.open(database()), BoundedConnection._together
+
+    def read_late(connection: BoundedConnection, sends: Any, needed: int) -> Any:
+        answers = together(connection, sends, needed)
+        monkeypatch.setattr(_base, "_START", _base._START + 3600)
+        return answers
+
+    with store.entry(1) as (number,):
+        store.append([Event(number, 1, "decide", 0.0)], next_count=1)
+        monkeypatch.setattr(BoundedConnection, "_together", read_late)
+    assert store.is_ahead
+    assert -100 < store.clock_offset < 100
+    store.give_up_numbers()
+    with store.entry(1):
+        pass
+    assert -3700 < store.clock_offset < -3500
+
+
 def test_a_journal_of_before_numbers_were_reserved_goes_on(database: Callable[[], str], journals: Journals) -> None:
     address = database()
     before = journals.open(address)
     _add(before, _decisions(3))
     before._db.execute("DROP SEQUENCE log_numbers")
     before.close()
+    assert journals.open(address, read_only=True).last() == 3
     after = journals.open(address)
     with after.entry(2) as numbers:
         assert numbers == [4, 5]

@@ -36,7 +36,7 @@ from syndicated.service.commit.follower import Follower
 from syndicated.service.commit.limits import Limits
 from syndicated.service.commit.snapshots import Snapshots
 from syndicated.store import Store, StoreConflictError, StoreError, UnknownCommitError
-from syndicated.store._base import steady_time
+from syndicated.store._base import StoreBusyError, steady_time
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
@@ -45,6 +45,7 @@ MAX_COLLECT_SECONDS = 0.01
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
 MAX_RESERVED = 512  # numbers that an exclusive request reserves at once
+MIN_PATIENCE_SECONDS = 0.1  # of what the clock asks for, while another process is in the way
 TICK_SECONDS = 1.0  # between looks at what the clock asks for
 HUNG_SECONDS = 1.0  # after which a batch that failed has kept those waiting who came after it
 HANG_SECONDS = 3.0  # after which a batch counts as hanging
@@ -92,6 +93,7 @@ class GroupCommit:
         self._batch_seconds = 0.0  # that the last batch has taken
         self._batch_began = math.inf  # when the batch at work began
         self._last_tick = 0.0
+        self._patience = MIN_PATIENCE_SECONDS  # of what the clock asks for; twice as long each time that it ran out
         self._journal_thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._task: asyncio.Task[None] | None = None
         self._ended = threading.Event()
@@ -338,7 +340,8 @@ class GroupCommit:
                 await self._on_journal_thread(self.store.give_up_numbers)
             return ()
         if requests[0].exclusive:
-            return await self._on_journal_thread(self._run_exclusive, requests[0].run)
+            run = self._run_exclusive if requests[0].future else self._run_for_clock
+            return await self._on_journal_thread(run, requests[0].run)
         if self.store.shared and any(request.bandit not in self.state.names for request in requests):
             await self._on_journal_thread(self.follower.catch_up)  # another process may have just made it
         # After a failure too: the commit may have succeeded without our hearing of it, see `_serve`.
@@ -422,12 +425,24 @@ class GroupCommit:
                 end = time.perf_counter() + SLICE_SECONDS
         return answers
 
-    def _run_exclusive(self, run: Callable[[Batch], Any]) -> list[Any]:
+    def _run_for_clock(self, run: Callable[[Batch], Any]) -> list[Any]:
+        """An exclusive request that nobody waits for: it lets others wait no longer than a moment, and is put off.
+
+        Another process may have been stopped while it held numbers, and is cut off after 2 s.
+        """
+        try:
+            answers, self._patience = self._run_exclusive(run, self._patience), MIN_PATIENCE_SECONDS
+        except StoreBusyError:
+            self._patience *= 2
+            return [None]
+        return answers
+
+    def _run_exclusive(self, run: Callable[[Batch], Any], patience: float = math.inf) -> list[Any]:
         """A batch of one request, from its transaction to its fold, on the journal's thread.
 
         No answer if another process has loaded a model, which must be read before: then it is put off.
         """
-        with self.store.batch() as last:
+        with self.store.batch(patience) as last:
             self.follower.fold_upto(last)
             if self.state.awaited is not None:
                 return []
@@ -480,8 +495,11 @@ class GroupCommit:
         now = self.clock()
         if abs(now - self._last_tick) >= TICK_SECONDS:  # also if the machine's clock was set back
             self._last_tick = now
+            patience = self._patience
             for run in scheduled.due():
                 await self._serve([Request(run, None, exclusive=True)])
+                if self._patience > patience:  # who is in the way of one is in the way of all
+                    return
             if scheduled.has_backlog and not self.store_error:
                 # More is due than one piece of work takes. It goes on after the next batch, so that requests have
                 # their turn in between; the batch comes at once, empty if nobody waits.

@@ -45,6 +45,7 @@ class Snapshots:
         self._store, self._follower, self._go_on, self._clock = store, follower, go_on, clock
         self.saving = asyncio.Lock()  # while snapshots are on their way
         self._seq = follower.state.snapped  # up to which everything is in snapshots
+        self._events = self._count_events(self._seq)  # that are in them
         self._saved_seconds = 0.0  # of the follower's folding, which are in snapshots
         self._cost = 0.0  # seconds that the last ones have taken
         self._drafted: set[int] = set()  # bandits that are in a draft of snapshots, until one is saved
@@ -67,7 +68,7 @@ class Snapshots:
     def _is_due(self) -> bool:
         """Whether a start would have much to replay: many events, or some that take long; or damaged snapshots."""
         state = self._follower.state
-        count = state.seq - self._seq
+        count = state.events - self._events
         replay_seconds = self._follower.fold_seconds - self._saved_seconds
         long = replay_seconds > max(REPLAY_SECONDS, SNAPSHOT_PAUSE * self._cost)
         return count >= EVENTS_PER_SNAPSHOT or (count > 0 and long) or bool(state.rebuilt)
@@ -88,11 +89,17 @@ class Snapshots:
             self._save_after = self._clock() + SAVE_AGAIN_SECONDS
             log.exception("no snapshot could be taken; the next attempt is in %d s", SAVE_AGAIN_SECONDS)
 
+    def _count_events(self, upto: int) -> int:
+        """How many events the log has up to a number. A shared one has numbers that were reserved and not used."""
+        state = self._follower.state
+        return state.events - self._store.count(upto, state.seq + 1)
+
     def _see_others(self, batch: Batch) -> None:
         """Take note of snapshots that another process has saved since our last ones."""
         for newest, _, _ in batch.store.snapshot_sizes(SERVICE_ID)[:1]:
             if newest > self._seq:
-                self._seq, self._saved_seconds = newest, self._follower.fold_seconds
+                self._seq, self._events = newest, self._count_events(newest)
+                self._saved_seconds = self._follower.fold_seconds
 
     async def save(self) -> int:
         """Save snapshots of what has changed since the last ones; the event up to which everything is in them."""
@@ -113,19 +120,22 @@ class Snapshots:
         draft = await self._go_on(self._draft)
         if draft is None:
             return self._seq
-        folded = self._follower.fold_seconds
+        events, folded = self._follower.state.events, self._follower.fold_seconds
         while not await self._go_on(lambda batch: draft.advance()):
             pass
         snapshots = await asyncio.to_thread(draft.encode)
         if not self._store.shared:
-            steps, saved = self._store.save_steps(snapshots, KEPT_SNAPSHOTS), partial(self._saved, draft.seq, folded)
+            steps, saved = (
+                self._store.save_steps(snapshots, KEPT_SNAPSHOTS),
+                partial(self._saved, draft.seq, events, folded),
+            )
             while not await self._go_on(lambda batch: self._write(batch, steps, saved)):
                 pass
         else:
             after = self._seq if if_due else None  # of several that began at once the first takes them for all
             if not await on_own_thread("saver", self._store.save_beside, snapshots, KEPT_SNAPSHOTS, after):
                 return self._seq
-            await self._go_on(lambda batch: self._saved(draft.seq, folded))
+            await self._go_on(lambda batch: self._saved(draft.seq, events, folded))
         self._cost = time.perf_counter() - begin
         return draft.seq
 
@@ -136,7 +146,9 @@ class Snapshots:
             while not draft.advance():
                 pass
             self._store.save(draft.encode(), KEPT_SNAPSHOTS)
-            batch.on_commit.append(partial(self._saved, draft.seq, self._follower.fold_seconds))
+            batch.on_commit.append(
+                partial(self._saved, draft.seq, self._follower.state.events, self._follower.fold_seconds)
+            )
 
     def _draft(self, batch: Batch) -> Draft | None:
         """What is to be saved now, if anything is. What changes from now on is for the next time."""
@@ -151,8 +163,8 @@ class Snapshots:
         batch.on_commit.append(saved)
         return True
 
-    def _saved(self, seq: int, folded: float) -> None:
-        """Everything up to this event is in snapshots, which took the follower so many seconds to fold."""
+    def _saved(self, seq: int, events: int, folded: float) -> None:
+        """Everything up to this event is in snapshots: so many events, and seconds that they took to fold."""
         self._drafted, self._follower.state.rebuilt = set(), set()
-        self._seq = max(seq, self._seq)
+        self._seq, self._events = max(seq, self._seq), max(events, self._events)
         self._saved_seconds = max(folded, self._saved_seconds)

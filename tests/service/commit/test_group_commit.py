@@ -215,8 +215,8 @@ def test_a_snapshot_whose_commit_failed_is_taken_again(play_core: PlayCore) -> N
         batch = harness.service.group_commit.store.batch
 
         @contextmanager
-        def fail() -> Iterator[int]:
-            with batch() as last:
+        def fail(patience: float = math.inf) -> Iterator[int]:
+            with batch(patience) as last:
                 yield last
                 raise StoreError("the journal cannot be used: full")
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from syndicated.service.bandits.state import SERVICE_ID, State
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.follower import Follower
 from syndicated.service.commit.group_commit import GroupCommit
+from syndicated.service.commit.limits import Limits
 from syndicated.service.core.relearning import Relearning
 from syndicated.service.core.service import Service
 from syndicated.store import Event, StoreError, open_store
@@ -115,6 +117,33 @@ def test_numbers_are_reserved_ahead_while_callers_ask_on_and_given_up_when_they_
         assert not began_ahead[0]
         assert other.settled() >= other.last()
         await service.stop()
+        other.close()
+
+    run(test(database()))
+
+
+@pytest.mark.parametrize("held", ["numbers", "batch"])
+def test_what_the_clock_asks_for_waits_a_moment_for_another_process_and_is_put_off(
+    held: str, database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decisions wait behind it: another process may be stopped for long while it holds something."""
+    monkeypatch.setattr("syndicated.service.commit.group_commit.MIN_PATIENCE_SECONDS", 0.001)
+
+    async def test(address: str) -> None:
+        group_commit, other, ran = GroupCommit(open_store(address), Limits()), open_store(address), list[Batch]()
+        scheduled: Any = SimpleNamespace(due=lambda: [ran.append] * 2, has_backlog=True)
+        with other.entry(1) if held == "numbers" else other.batch():
+            await group_commit._run_scheduled(scheduled)
+            assert group_commit.ready
+            assert not ran
+            assert not group_commit._queue
+            assert group_commit._patience == 0.002
+            assert group_commit._last_tick > 0
+        group_commit._last_tick = 0.0
+        await group_commit._run_scheduled(scheduled)
+        assert len(ran) == 2
+        assert group_commit._patience == 0.001
+        await group_commit.stop()
         other.close()
 
     run(test(database()))
@@ -431,6 +460,30 @@ def test_one_replica_takes_the_snapshots_for_all(database: Callable[[], str], mo
             await service.stop()
 
     run(test())
+
+
+def test_numbers_that_were_reserved_and_not_used_are_no_events_that_ask_for_a_snapshot(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.snapshots.EVENTS_PER_SNAPSHOT", 8)
+
+    async def test(address: str) -> None:
+        other = open_store(address)
+        for name in ("b", "c"):  # the second time it starts with a snapshot
+            service = Service(open_store(address))
+            service.start()
+            await service.admin.create("", Create(name=name, spec=Spec(features=VECTOR)))
+            for _ in range(3):
+                with other.entry(100):
+                    pass
+                await service.decisions.decide(name, ASK)
+            await service.read(lambda batch: None)
+            assert service.state.seq > 300
+            assert not service.group_commit.snapshots._is_due
+            await service.stop()
+        other.close()
+
+    run(test(database()))
 
 
 def test_a_snapshot_that_cannot_be_saved_holds_up_nobody_and_is_tried_again_later(
