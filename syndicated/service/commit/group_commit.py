@@ -398,9 +398,17 @@ class GroupCommit:
                 if time.perf_counter() > end:
                     break
             if batch.events:
-                # More requests are to be expected at once if they were: all that wait by now, this batch's callers too.
-                self.store.append(batch.events, min(self.waiting, MAX_BATCH_REQUESTS) if self._in_a_row else 0)
+                self.store.append(batch.events, self._expected_requests)
         return batch, answers
+
+    @property
+    def _expected_requests(self) -> int:
+        """How many come at once after the batch at work, if it came so itself: all that wait, its own callers too.
+
+        None if a shared journal is looked at before, which gives up what was reserved for them.
+        """
+        goes_on = self._in_a_row and self._follow_in > self._batch_seconds
+        return min(self.waiting, MAX_BATCH_REQUESTS) if goes_on else 0
 
     def _fetch(self, batch: Batch, requests: Sequence[Request]) -> None:
         """Look up what requests ask for."""
