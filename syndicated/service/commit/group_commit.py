@@ -389,6 +389,9 @@ class GroupCommit:
                 self.follower.fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
             batch = self._batch(numbers)
             self._fetch(batch, requests)
+            if batch.latest_known > numbers[0]:
+                # These numbers were reserved ahead, and another process has decided meanwhile: a reward comes after it.
+                batch.number_by(self.store.reserve(len(requests)))
             answers, end = [], time.perf_counter() + BATCH_SECONDS
             for request in requests:
                 answers.append(batch.answer(request.run))

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import to_builtins
 from psycopg.pq import TransactionStatus
@@ -116,6 +117,41 @@ def test_numbers_are_reserved_ahead_while_callers_ask_on_and_given_up_when_they_
         assert other.settled() >= other.last()
         await service.stop()
         other.close()
+
+    run(test(database()))
+
+
+def test_a_reward_comes_after_its_decision_also_if_its_number_was_reserved_before(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 1e9)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", HANG_SECONDS)
+    monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first = Service(open_store(address))
+        first.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        other = Service(open_store(address))
+        other.start()
+
+        async def ask() -> None:
+            for _ in range(2):
+                await first.decisions.decide("b", ASK)
+
+        await asyncio.gather(ask(), ask())
+        for key in None, "e":
+            decision = await other.decisions.decide("b", msgspec.structs.replace(ASK, event_id=key))
+            named = {"decision_id": decision.decision_id} if key is None else {"event_id": key}
+            assert first.group_commit.store.is_ahead
+            reward = first.decisions.reward("b", RewardRequest(reward=1.0, **named))
+            await asyncio.gather(reward, first.decisions.decide("b", ASK))
+        await asyncio.gather(first.stop(), other.stop())
+        store = open_store(address)
+        rewards = [event for event, _ in store.after(0) if event.kind == "reward"]
+        store.close()
+        assert len(rewards) == 2
+        assert all(event.ref is not None and event.ref < event.seq for event in rewards)
 
     run(test(database()))
 
