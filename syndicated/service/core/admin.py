@@ -67,8 +67,7 @@ class Admin:
 
     async def create(self, actor: str, request: Create) -> BanditReply:
         """Create a bandit, which is made on another thread."""
-        self._group_commit.check_room()
-        _check_free(self._group_commit.state, request.name)
+        await self._submit(lambda batch: _check_free(batch.state, request.name))
         body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
         start = await _made(lambda: EpochStart.of(body, checked_parts(request.spec)))
 
@@ -78,7 +77,7 @@ class Admin:
             counts = dict.fromkeys(("decisions", "rewards", "arms", "known_arms"), 0)
             return BanditReply(name=request.name, spec=request.spec, epoch=seq, version=seq, retired=False, **counts)
 
-        return await self._submit(run)
+        return await self._group_commit.go_on(run)
 
     def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
         """Change a spec. A bandit that goes from features of kind ids to named arms keeps what was learned."""

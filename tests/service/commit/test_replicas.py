@@ -156,6 +156,25 @@ def test_a_reward_comes_after_its_decision_also_if_its_number_was_reserved_befor
     run(test(database()))
 
 
+def test_a_name_that_another_process_has_just_made_free_can_be_used_at_once(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.follower.POLL_SECONDS", 600.0)
+    monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first, other = Service(open_store(address)), Service(open_store(address))
+        first.start()
+        other.start()
+        created = await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        assert (await other.admin.bandit("b")).epoch == created.epoch
+        await first.admin.retire("", "b")
+        assert (await other.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))).epoch > created.epoch
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
 def test_a_service_that_fails_within_a_batch_leaves_the_journal_to_others(database: Callable[[], str]) -> None:
     def die(batch: Batch) -> None:
         raise SystemExit
