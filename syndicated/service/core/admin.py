@@ -384,11 +384,12 @@ class Admin:
             log_import = await asyncio.to_thread(LogImport, actor, *await self._submit(begin), lines)
         finally:
             await asyncio.to_thread(_empty, lines)
+        go_on = self._group_commit.go_on  # what has begun is not refused because others wait
         if log_import.has_pieces:
-            await self._submit(log_import.announce)
+            await go_on(log_import.announce)
             if self._group_commit.store.shared:
                 await asyncio.sleep(PAUSE_SECONDS)
-        while not await self._submit(log_import.append):
+        while not await go_on(log_import.append):
             pass
         return log_import.counts
 
