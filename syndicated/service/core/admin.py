@@ -313,8 +313,8 @@ class Admin:
 
         It is done in pieces, the first of which has the event that tells others to load what they have again: they may
         have folded something that was not empty yet. If more comes about the subject meanwhile snapshots are saved
-        again, since a reward of a decision that is still to be emptied would be lost to a replay; at last while all
-        wait.
+        again, since a reward of a decision that is still to be emptied would be lost to a replay, and so if a model was
+        loaded, which may have been learned again from what is to be emptied; at last while all wait.
         """
 
         def run(batch: Batch, saved: int | None, begins: bool) -> int | None:
@@ -322,7 +322,7 @@ class Admin:
             if saved is None:
                 self._group_commit.snapshots.save_at_once(batch)
                 saved, limit = batch.state.seq, sys.maxsize
-            elif batch.store.last_about(subject) > saved:
+            elif batch.store.last_about(subject) > saved or batch.state.last_load > saved:
                 return None
             if begins:
                 count = batch.store.count_about(subject, saved)
