@@ -44,7 +44,7 @@ from syndicated.service.commit.own_thread import on_own_thread
 from syndicated.service.core.export import Export, export_room
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
-from syndicated.service.core.new_epoch import NewEpoch, checked_parts
+from syndicated.service.core.new_epoch import NewEpoch, change_body, checked_parts
 from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.store import Event, StoreConflictError, StoreError
 from syndicated.store._seal import PackedBody
@@ -106,11 +106,12 @@ class Admin:
         self, actor: str, name: str, changes: Mapping[str, Any], begun: "Awaitable[BanditReply | Relearning | NewEpoch]"
     ) -> BanditReply:
         """The answer to a change, after a new epoch was made ready, or the log learned again, if it must be."""
-        relearning = await begun
-        if isinstance(relearning, NewEpoch):
-            return await self._start_epoch(name, changes, relearning)
-        if isinstance(relearning, BanditReply):
-            return relearning
+        first = await begun
+        if isinstance(first, BanditReply):
+            return first
+        if isinstance(first, NewEpoch):
+            return await self._start_epoch(name, changes, first)
+        relearning = first
 
         def end(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
@@ -484,7 +485,7 @@ def _configure(
     start: EpochStart | None = None,
 ) -> BanditReply:
     """Append a change of the spec, and what the new epoch begins with or goes on from, if that was made before."""
-    body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
+    body = change_body(actor, bandit.id, spec)
     agent = None if relearning is None else relearning.agent
     if relearning is not None and agent is not None and relearning.pieces is not None:
         parts = {"pieces": _end_pieces(batch, relearning.pieces), "relearned": relearning.written}
