@@ -36,7 +36,7 @@ class Space(Parameters):
         """The space with just these axes."""
         unknown = [name for name in names if name not in self.axes]
         if unknown:
-            raise InputError(f"the space has the axes {', '.join(self.axes)}; got {unknown[0]!r}")
+            raise InputError(f"the space has the axes {', '.join(self.axes)}; got {shorten(unknown[0])}")
         return Space(**{name: self.axes[name] for name in names})
 
     def __eq__(self, other: object) -> bool:
@@ -55,12 +55,13 @@ class Space(Parameters):
 
 
 def _values(name: str, values: object) -> tuple[float, ...]:
+    axis = shorten(name)
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"axis {name!r} must be a list of numbers; got {shorten(values)}")
-    numbers = tuple(check_number(f"a candidate for {name!r}", value) for value in values)
+        raise InputError(f"axis {axis} must be a list of numbers; got {shorten(values)}")
+    numbers = tuple(check_number(f"a candidate for {axis}", value) for value in values)
     if not numbers:
-        raise InputError(f"axis {name!r} must have at least one candidate; got none")
+        raise InputError(f"axis {axis} must have at least one candidate; got none")
     if len(set(numbers)) < len(numbers):
-        raise InputError(f"the candidates for {name!r} must differ; got {shorten(list(numbers))}")
+        raise InputError(f"the candidates for {axis} must differ; got {shorten(list(numbers))}")
     # The very tuple that was given, if it is one of floats: clones have the parameters of what they are clones of.
     return values if isinstance(values, tuple) and all(type(value) is float for value in values) else numbers

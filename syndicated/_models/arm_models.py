@@ -133,7 +133,6 @@ class ArmModels(Learner):
     refresh_at: int = field(init=False, default=1)
 
     def __post_init__(self) -> None:
-        self._room: dict[str, npt.NDArray[Any]] = {}  # what arrays of arms are the first rows of; the others are zero
         for name, (shape, kind) in self._shapes(0, self.dim).items():
             setattr(self, name, np.zeros(shape, dtype=kind))
         self.sums[CENTRED] = self.intercept and not self.logistic
@@ -446,17 +445,18 @@ class ArmModels(Learner):
         self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit, self.falls
 
     def _make_room(self, number: int, width: int) -> None:
-        """Have a place for this arm, and for rows of this width."""
+        """Have a place for this arm, and for rows of this width.
+
+        Arrays of arms are the first rows of larger ones, their base, whose other rows are zero.
+        """
         K, d = len(self.plays), len(self.center)
         old = {name: getattr(self, name) for name in self._shapes(0, 0)}
         K, d = max(K, 4 * (number + 4) // 3) if number >= K else K, max(d, width)
         for name, (shape, kind) in self._shapes(K, d).items():
-            room = self._room.get(name)
-            if room is None or old[name].base is not room or room.shape[1:] != shape[1:] or len(room) < K:
+            room = old[name].base if name in OF_ARMS else None
+            if not isinstance(room, np.ndarray) or room.shape[1:] != shape[1:] or len(room) < K:
                 room = np.zeros((_rows_of_room(shape, kind) if name in OF_ARMS else shape[0], *shape[1:]), dtype=kind)
                 room[tuple(slice(n) for n in old[name].shape)] = old[name]
-            if name in OF_ARMS:
-                self._room[name] = room
             setattr(self, name, room[: shape[0]])
         if self.hybrid:  # what is last stays last
             shifts = old["retired"][:, -1]

@@ -255,15 +255,18 @@ class SQL(Store):
         self._run(f"DELETE FROM log WHERE seq {self._in_list}", self._list_value(dropped))
         return dropped
 
+    # In the order of `+seq`, so that a subject's events are found by its name: for the first or the last ones in the
+    # order of `seq` PostgreSQL may look through the whole log.
+
     def last_about(self, subject: str) -> int:
-        return int(self._rows("SELECT coalesce(max(seq), 0) FROM log WHERE subject = ?", subject)[0][0])
+        return int(self._rows("SELECT coalesce(max(+seq), 0) FROM log WHERE subject = ?", subject)[0][0])
 
     def count_about(self, subject: str, upto: int) -> int:
         return int(self._rows("SELECT count(*) FROM log WHERE subject = ? AND seq <= ?", subject, upto)[0][0])
 
     def erase(self, subject: str, upto: int = MAX_SEQ, limit: int = sys.maxsize) -> int:
         emptied = "body = ?, learn = NULL, key = NULL, subject = NULL"
-        first = "SELECT seq FROM log WHERE subject = ? AND seq <= ? ORDER BY seq LIMIT ?"
+        first = "SELECT seq FROM log WHERE subject = ? AND seq <= ? ORDER BY +seq LIMIT ?"
         return self._run(f"UPDATE log SET {emptied} WHERE seq IN ({first})", b"", subject, upto, limit)
 
     def touch(self) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from syndicated._validation import shorten
 from syndicated.errors import InputError
 from syndicated.space import Space
 from syndicated.streams import Stream
@@ -24,7 +25,7 @@ class Fixed(Tuner):
     def __post_init__(self) -> None:
         check_space(self.space)
         if len(self.space.points) != 1:
-            raise InputError(f"Fixed takes one value for each hyper-parameter; got {self.space}")
+            raise InputError(f"Fixed takes one value for each hyper-parameter; got {shorten(self.space)}")
 
     @property
     def points(self) -> tuple[Params, ...]:

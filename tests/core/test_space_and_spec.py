@@ -100,6 +100,27 @@ def test_a_name_of_megabytes_is_not_looked_through() -> None:
         find(POLICIES, Name("a" * (MAX_NAME + 1)))
 
 
+def test_no_message_has_megabytes_of_a_space() -> None:
+    class Name(str):
+        made = 0
+
+        def __repr__(self) -> str:
+            type(self).made += 1
+            return super().__repr__()
+
+    name = "a" * 2**21
+    wrong: list[Any] = [[], [1, 1], [None], "1"]
+    for values in wrong:
+        with pytest.raises(InputError) as raised:
+            Space(**{name: values})
+        assert len(str(raised.value)) < 200
+    Space(**{Name("alpha"): range(100)})
+    assert Name.made == 1  # and not once for each candidate
+    with pytest.raises(InputError, match=r"^Fixed takes one value") as raised:
+        build(TUNERS, {"name": "Fixed", "space": Space(**{name: [1, 2]})})
+    assert len(str(raised.value)) < 200
+
+
 def test_a_registry_takes_proper_subclasses_and_sorts_them_by_name() -> None:
     namespace = {"b": LinUCB, "a": LinTS, "base": Policy, "tuner": Theory, "number": 3, "name": "LinTS"}
     assert list(Registry("tests.none", Policy, namespace).items()) == [("LinTS", LinTS), ("LinUCB", LinUCB)]

@@ -1,5 +1,6 @@
 """Models of arms against plain formulas: separate regressions, one dense one with shared columns, exact fits."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,21 @@ def test_arms_that_come_later_find_room_so_that_nothing_large_is_copied(monkeypa
             rooms.append(models.covariances.base)
     assert len(rooms) <= 3
     assert len(models.covariances) < 1500
+
+
+def test_room_for_later_arms_is_in_no_copy_of_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arm_models, "MIN_ROOM_BYTES", 0)
+    monkeypatch.setattr(arm_models, "ROOM_BYTES", 2**22)
+    models = ArmModels(4, True, False, 2.0)
+    models.learn(0, np.ones(4), 1.0)
+    packed = pickle.dumps(models)
+    assert len(packed) < 2**20
+    again = pickle.loads(packed)
+    for number in range(20):
+        models.learn(number, np.ones(4), 1.0)
+        again.learn(number, np.ones(4), 1.0)
+    state = models.state()
+    assert all(np.array_equal(array, state[name]) for name, array in again.state().items())
 
 
 def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:

@@ -1493,6 +1493,29 @@ def test_a_file_is_of_the_next_schema_once_it_has_pieces(journals: Journals) -> 
 
 
 @pytest.mark.usefixtures("_small_pieces")
+def test_a_subject_is_looked_up_by_its_name_and_not_through_the_whole_log(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = journals.open(journals.address("postgres"))
+    _add(store, _decisions(20_000, body=b"x" * 100) + _decisions(500, body=b"x" * 100, subject="ann"))
+    store._run("ANALYZE log")
+    execute, plans = Postgres._execute, list[str]()
+
+    def explain(self: Postgres, query: str, values: Sequence[Any]) -> Any:
+        plan = execute(self, f"EXPLAIN {query}", values).fetchall()
+        plans.append("".join(line for (line,) in plan))
+        return execute(self, query, values)
+
+    monkeypatch.setattr(Postgres, "_execute", explain)
+    with store.batch():
+        plans.clear()
+        assert store.last_about("ann") == 20_500
+        assert store.count_about("ann", 20_500) == 500
+        assert store.erase("ann", limit=10) == 10
+    assert len(plans) == 3
+    assert all("Index Scan on log_subject" in plan or "using log_subject" in plan for plan in plans)
+
+
 def test_what_is_erased_is_overwritten_after_snapshots_were_dropped(tmp_path: Path) -> None:
     """Those are not, since nothing in them is ever erased, and it would take long."""
     with closing(SQLite(tmp_path / "journal.db")) as store:

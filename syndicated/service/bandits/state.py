@@ -332,6 +332,11 @@ class State:
             raise Problem(404, "unknown-bandit", f"there is no bandit {shorten(name)}")
         return bandit
 
+    @property
+    def last_load(self) -> int:
+        """The last event that loaded a model into a bandit, in its epoch of now; 0 if there is none."""
+        return max((load.seq for bandit in self.bandits.values() for load in bandit.loads[-1:]), default=0)
+
     def _remember(self, records: Sequence[Record]) -> None:
         for record in records:
             self._records[record.event.seq] = record

@@ -50,6 +50,16 @@ class Batch:
         else:
             self._fetch_records([seq for seq in wanted if self.state.record(seq) is None])
 
+    @property
+    def latest_known(self) -> int:
+        """The last of the decisions that were read or copied, and of the events about them; 0 if there is none."""
+        known = [record for record in self._records.values() if record is not None]
+        return max((event.seq for record in known for event in (record.event, *record.about)), default=0)
+
+    def number_by(self, numbers: Iterable[int]) -> None:
+        """Take the numbers of the next events from these."""
+        self._numbers = iter(numbers)
+
     def _fetch_records(self, seqs: Sequence[int]) -> None:
         if seqs:
             about = self.store.about(seqs)

@@ -392,6 +392,10 @@ class GroupCommit:
                 self.follower.fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
             batch = self._batch(numbers)
             self._fetch(batch, requests)
+            if batch.latest_known > numbers[0]:
+                # These numbers were reserved ahead, and another process has written meanwhile: a reward comes after the
+                # decision that it is about, and after earlier ones.
+                batch.number_by(self.store.reserve(len(requests)))
             answers, end = [], time.perf_counter() + BATCH_SECONDS
             for request in requests:
                 answers.append(batch.answer(request.run))

@@ -44,7 +44,7 @@ from syndicated.service.commit.own_thread import on_own_thread
 from syndicated.service.core.export import Export, export_room
 from syndicated.service.core.log_import import PAUSE_SECONDS, LogImport, check_empty
 from syndicated.service.core.log_lines import Imported, LogLine
-from syndicated.service.core.new_epoch import NewEpoch, checked_parts
+from syndicated.service.core.new_epoch import NewEpoch, change_body, checked_parts
 from syndicated.service.core.relearning import Relearning, becomes_named
 from syndicated.store import Event, StoreConflictError, StoreError
 from syndicated.store._seal import PackedBody
@@ -67,8 +67,7 @@ class Admin:
 
     async def create(self, actor: str, request: Create) -> BanditReply:
         """Create a bandit, which is made on another thread."""
-        self._group_commit.check_room()
-        _check_free(self._group_commit.state, request.name)
+        await self._submit(lambda batch: _check_free(batch.state, request.name))
         body = {"actor": actor, "name": request.name, "spec": msgspec.to_builtins(request.spec)}
         start = await _made(lambda: EpochStart.of(body, checked_parts(request.spec)))
 
@@ -78,7 +77,7 @@ class Admin:
             counts = dict.fromkeys(("decisions", "rewards", "arms", "known_arms"), 0)
             return BanditReply(name=request.name, spec=request.spec, epoch=seq, version=seq, retired=False, **counts)
 
-        return await self._submit(run)
+        return await self._group_commit.go_on(run)
 
     def update(self, actor: str, name: str, changes: Mapping[str, Any]) -> Awaitable[BanditReply]:
         """Change a spec. A bandit that goes from features of kind ids to named arms keeps what was learned."""
@@ -107,11 +106,12 @@ class Admin:
         self, actor: str, name: str, changes: Mapping[str, Any], begun: "Awaitable[BanditReply | Relearning | NewEpoch]"
     ) -> BanditReply:
         """The answer to a change, after a new epoch was made ready, or the log learned again, if it must be."""
-        relearning = await begun
-        if isinstance(relearning, NewEpoch):
-            return await self._start_epoch(name, changes, relearning)
-        if isinstance(relearning, BanditReply):
-            return relearning
+        first = await begun
+        if isinstance(first, BanditReply):
+            return first
+        if isinstance(first, NewEpoch):
+            return await self._start_epoch(name, changes, first)
+        relearning = first
 
         def end(batch: Batch) -> BanditReply:
             bandit = batch.state.bandit(name)
@@ -314,8 +314,8 @@ class Admin:
 
         It is done in pieces, the first of which has the event that tells others to load what they have again: they may
         have folded something that was not empty yet. If more comes about the subject meanwhile snapshots are saved
-        again, since a reward of a decision that is still to be emptied would be lost to a replay; at last while all
-        wait.
+        again, since a reward of a decision that is still to be emptied would be lost to a replay, and so if a model was
+        loaded, which may have been learned again from what is to be emptied; at last while all wait.
         """
 
         def run(batch: Batch, saved: int | None, begins: bool) -> int | None:
@@ -323,7 +323,7 @@ class Admin:
             if saved is None:
                 self._group_commit.snapshots.save_at_once(batch)
                 saved, limit = batch.state.seq, sys.maxsize
-            elif batch.store.last_about(subject) > saved:
+            elif batch.store.last_about(subject) > saved or batch.state.last_load > saved:
                 return None
             if begins:
                 count = batch.store.count_about(subject, saved)
@@ -385,11 +385,12 @@ class Admin:
             log_import = await asyncio.to_thread(LogImport, actor, *await self._submit(begin), lines)
         finally:
             await asyncio.to_thread(_empty, lines)
+        go_on = self._group_commit.go_on  # what has begun is not refused because others wait
         if log_import.has_pieces:
-            await self._submit(log_import.announce)
+            await go_on(log_import.announce)
             if self._group_commit.store.shared:
                 await asyncio.sleep(PAUSE_SECONDS)
-        while not await self._submit(log_import.append):
+        while not await go_on(log_import.append):
             pass
         return log_import.counts
 
@@ -484,7 +485,7 @@ def _configure(
     start: EpochStart | None = None,
 ) -> BanditReply:
     """Append a change of the spec, and what the new epoch begins with or goes on from, if that was made before."""
-    body = {"actor": actor, "bandit": bandit.id, "spec": msgspec.to_builtins(spec)}
+    body = change_body(actor, bandit.id, spec)
     agent = None if relearning is None else relearning.agent
     if relearning is not None and agent is not None and relearning.pieces is not None:
         parts = {"pieces": _end_pieces(batch, relearning.pieces), "relearned": relearning.written}

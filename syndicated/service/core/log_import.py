@@ -86,15 +86,15 @@ class LogImport:
 
 def _piece_sizes(sizes: Sequence[int], seconds: Sequence[float]) -> Iterator[int]:
     """How many events each piece has: so many, or fewer if they are large or took long to fold before."""
-    count = size = 0
+    events = size = 0
     spent = 0.0
     for bytes_, taken in zip(sizes, seconds, strict=True):
-        if count and (count == PIECE_EVENTS or size + bytes_ > PIECE_BYTES or spent + taken > PIECE_SECONDS):
-            yield count
-            count, size, spent = 0, 0, 0.0
-        count, size, spent = count + 1, size + bytes_, spent + taken
-    if count:
-        yield count
+        if events and (events == PIECE_EVENTS or size + bytes_ > PIECE_BYTES or spent + taken > PIECE_SECONDS):
+            yield events
+            events, size, spent = 0, 0, 0.0
+        events, size, spent = events + 1, size + bytes_, spent + taken
+    if events:
+        yield events
 
 
 def check_empty(batch: Batch, bandit: Bandit) -> None:

@@ -5,6 +5,7 @@ second.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -28,8 +29,13 @@ class NewEpoch:
 
     def start(self) -> EpochStart:
         """The body of the event that begins it. On any thread."""
-        body = {"actor": self.actor, "bandit": self.bandit, "spec": msgspec.to_builtins(self.spec)}
+        body = change_body(self.actor, self.bandit, self.spec)
         return EpochStart.of(body, checked_parts(self.spec, self.registered))
+
+
+def change_body(actor: str, bandit: int, spec: Spec) -> dict[str, Any]:
+    """The body of an event that changes a spec."""
+    return {"actor": actor, "bandit": bandit, "spec": msgspec.to_builtins(spec)}
 
 
 def checked_parts(spec: Spec, before: RegisteredArms | None = None) -> EpochParts:

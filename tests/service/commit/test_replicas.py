@@ -7,6 +7,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import to_builtins
 from psycopg.pq import TransactionStatus
@@ -145,6 +146,92 @@ def test_what_the_clock_asks_for_waits_a_moment_for_another_process_and_is_put_o
         assert group_commit._patience == 0.001
         await group_commit.stop()
         other.close()
+
+    run(test(database()))
+
+
+def test_a_reward_comes_after_its_decision_also_if_its_number_was_reserved_before(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 1e9)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", HANG_SECONDS)
+    monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first = Service(open_store(address))
+        first.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        other = Service(open_store(address))
+        other.start()
+
+        async def ask() -> None:
+            for _ in range(2):
+                await first.decisions.decide("b", ASK)
+
+        await asyncio.gather(ask(), ask())
+        for key in None, "e":
+            decision = await other.decisions.decide("b", msgspec.structs.replace(ASK, event_id=key))
+            named = {"decision_id": decision.decision_id} if key is None else {"event_id": key}
+            assert first.group_commit.store.is_ahead
+            reward = first.decisions.reward("b", RewardRequest(reward=1.0, **named))
+            await asyncio.gather(reward, first.decisions.decide("b", ASK))
+        await asyncio.gather(first.stop(), other.stop())
+        store = open_store(address)
+        rewards = [event for event, _ in store.after(0) if event.kind == "reward"]
+        store.close()
+        assert len(rewards) == 2
+        assert all(event.ref is not None and event.ref < event.seq for event in rewards)
+
+    run(test(database()))
+
+
+def test_the_last_of_several_rewards_is_the_one_that_came_last_also_by_its_number(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 1e9)
+    monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", HANG_SECONDS)
+    monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first = Service(open_store(address))
+        first.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR, window=600.0, aggregate="last")))
+        other = Service(open_store(address))
+        other.start()
+
+        async def ask() -> str:
+            replies = [await first.decisions.decide("b", ASK) for _ in range(2)]
+            return replies[0].decision_id
+
+        decided, _ = await asyncio.gather(ask(), ask())
+        assert first.group_commit.store.is_ahead
+        await other.decisions.reward("b", RewardRequest(decision_id=decided, reward=1.0))
+        reward = first.decisions.reward("b", RewardRequest(decision_id=decided, reward=2.0))
+        await asyncio.gather(reward, first.decisions.decide("b", ASK))
+        await asyncio.gather(first.stop(), other.stop())
+        store = open_store(address)
+        values = [decode(event.body)["value"] for event, _ in store.after(0) if event.kind == "reward"]
+        store.close()
+        assert values == [1.0, 2.0]
+
+    run(test(database()))
+
+
+def test_a_name_that_another_process_has_just_made_free_can_be_used_at_once(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.service.commit.follower.POLL_SECONDS", 600.0)
+    monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first, other = Service(open_store(address)), Service(open_store(address))
+        first.start()
+        other.start()
+        created = await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        assert (await other.admin.bandit("b")).epoch == created.epoch
+        await first.admin.retire("", "b")
+        assert (await other.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))).epoch > created.epoch
+        await asyncio.gather(first.stop(), other.stop())
 
     run(test(database()))
 

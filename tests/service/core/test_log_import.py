@@ -13,6 +13,7 @@ from syndicated._statefile import unpack
 from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.limits import Limits
 from syndicated.service.core import admin, log_import, log_lines
 from syndicated.service.core.log_import import LogImport
 from syndicated.service.core.log_lines import LogLine, to_line
@@ -124,6 +125,26 @@ def test_expectation_27_rewards_that_take_long_to_learn_are_imported_one_by_one(
         assert (await core.service.admin.import_log("", "new", list(lines))).imported == len(lines)
         assert pieces == [1] * (len(lines) - 1) + [2]  # and the event that says that it is done
         assert _arrays(core.service, "new") == _arrays(core.service, "old")
+
+    play_core(test)
+
+
+def test_an_import_that_has_begun_is_not_refused_because_others_wait(
+    play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(core: Harness) -> None:
+        service, append, full = core.service, LogImport.append, Limits(waiting_requests=0)
+        lines = await _with_log(service)
+        count = len(lines)
+
+        def fill(log_import: LogImport, batch: Batch) -> bool:
+            service.group_commit.limits = full
+            return append(log_import, batch)
+
+        monkeypatch.setattr(LogImport, "append", fill)
+        assert (await service.admin.import_log("", "new", lines)).imported == count
+        with refused(503, "overload"):
+            await service.decisions.decide("new", ASK)
 
     play_core(test)
 

@@ -19,6 +19,7 @@ from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import decode
 from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
+from syndicated.service.commit.snapshots import Snapshots
 from syndicated.service.core import admin
 from syndicated.service.core.journal_check import repair, verify
 from syndicated.service.core.relearning import Relearning
@@ -308,6 +309,40 @@ def test_what_is_erased_while_the_pieces_are_written_ends_a_relearning(
         with refused(409, "conflict", "something was erased"):
             await relearn(service, 0, b"")
         assert service.state.bandit("b").epoch == before
+        await service.stop()
+
+    run(test())
+
+
+def test_a_model_that_was_learned_again_while_a_subject_is_erased_is_in_a_snapshot_before_that(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        service = started(address)
+        await filled(service)
+        Pieces(monkeypatch, 2, lambda: learn(service, 3, subject="s"))
+        learned, save, loop = Relearning.learn, Snapshots.save, asyncio.get_running_loop()
+        written, go = asyncio.Event(), threading.Event()
+
+        def wait(self: Relearning, page: Any) -> None:
+            learned(self, page)
+            if self.written:
+                loop.call_soon_threadsafe(written.set)
+                go.wait(HANG_SECONDS)
+
+        async def save_and_end(self: Snapshots) -> int:
+            saved = await save(self)
+            go.set()
+            await relearning
+            return saved
+
+        monkeypatch.setattr(Relearning, "learn", wait)
+        monkeypatch.setattr(Snapshots, "save", save_and_end)
+        relearning = asyncio.ensure_future(relearn(service, 0, b""))
+        await written.wait()
+        await service.admin.erase("", "s")
+        assert all(event.learn is None for event in events(address, RELEARN))
+        assert contents(service.state) == replayed(address, whole=False)
         await service.stop()
 
     run(test())
