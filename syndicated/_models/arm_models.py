@@ -6,6 +6,7 @@ an arm that was never played starts from what all arms have in common. `_arm_ker
 
 import math
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -66,7 +67,7 @@ LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 3.0  # at neglected arms: rows that differ e
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
 LARGE = ("own", "covariances", "rows", "rewards", "sites")  # of arms
 OF_ARMS = ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit", "falls")
-MIN_ROOM_BYTES, ROOM_BYTES = 2**22, 2**28  # see `_rows_of_room`
+MIN_ROOM_BYTES, ROOM_BYTES = 2**22, 2**28  # see `_zeros_with_room`
 LAST_ROWS = 10  # of an arm that starts again: as many as its last errors are the mean of
 MIN_TRIED = 256  # rewards before arms that went unplayed are tried again
 UNPLAYED_SHARE = 0.3  # of all rewards: an arm that had none of the last ones went unplayed
@@ -76,13 +77,16 @@ ARM, HOPE, TRIED = range(3)  # the entries of `trial`; the first is the arm's nu
 NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
 
 
-def _rows_of_room(shape: tuple[int, ...], kind: type) -> int:
-    """How many rows to make, so that arms that come later find room: to copy a hundred megabytes takes too long.
+def _zeros_with_room(shape: tuple[int, ...], kind: type) -> npt.NDArray[Any]:
+    """Zeros, and more rows of them for arms that come later: to copy a hundred megabytes for one takes too long.
 
-    A large array that is zero takes no memory before something is written to it.
+    A large array that is zero takes no memory before something is written to it, where the system does not count it.
     """
     row_bytes = math.prod(shape[1:]) * np.dtype(kind).itemsize
-    return shape[0] if shape[0] * row_bytes < MIN_ROOM_BYTES else max(shape[0], ROOM_BYTES // row_bytes)
+    if shape[0] * row_bytes >= MIN_ROOM_BYTES:
+        with suppress(MemoryError):
+            return np.zeros((max(shape[0], ROOM_BYTES // row_bytes), *shape[1:]), dtype=kind)
+    return np.zeros(shape, dtype=kind)
 
 
 @dataclass(eq=False)
@@ -455,7 +459,7 @@ class ArmModels(Learner):
         for name, (shape, kind) in self._shapes(K, d).items():
             room = old[name].base if name in OF_ARMS else None
             if not isinstance(room, np.ndarray) or room.shape[1:] != shape[1:] or len(room) < K:
-                room = np.zeros((_rows_of_room(shape, kind) if name in OF_ARMS else shape[0], *shape[1:]), dtype=kind)
+                room = (_zeros_with_room if name in OF_ARMS else np.zeros)(shape, kind)
                 room[tuple(slice(n) for n in old[name].shape)] = old[name]
             setattr(self, name, room[: shape[0]])
         if self.hybrid:  # what is last stays last

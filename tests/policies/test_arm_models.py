@@ -158,6 +158,17 @@ def test_room_for_later_arms_is_in_no_copy_of_the_models(monkeypatch: pytest.Mon
     assert all(np.array_equal(array, state[name]) for name, array in again.state().items())
 
 
+def test_where_memory_is_counted_before_it_is_used_arms_find_no_more_room_than_they_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arm_models, "MIN_ROOM_BYTES", 0)
+    monkeypatch.setattr(arm_models, "ROOM_BYTES", 2**62)
+    models = ArmModels(4, False, False, 2.0)
+    for number in range(50):
+        models.learn(number, np.ones(4), 1.0)
+    assert 50 <= len(models.covariances.base) < 100
+
+
 def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:
     data = _data(300, 4, 3, seed=5, clicks=False)
     kept, retired = _learned(data, hybrid=True), _learned(data, hybrid=True)
