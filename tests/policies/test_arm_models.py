@@ -166,7 +166,9 @@ def test_where_memory_is_counted_before_it_is_used_arms_find_no_more_room_than_t
     models = ArmModels(4, False, False, 2.0)
     for number in range(50):
         models.learn(number, np.ones(4), 1.0)
-    assert 50 <= len(models.covariances.base) < 100
+    room = models.covariances.base
+    assert room is not None
+    assert 50 <= len(room) < 100
 
 
 def test_a_hybrid_goes_on_knowing_what_retired_arms_have_shown() -> None:
