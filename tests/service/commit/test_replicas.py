@@ -150,25 +150,43 @@ def test_what_the_clock_asks_for_waits_a_moment_for_another_process_and_is_put_o
     run(test(database()))
 
 
-def test_a_reward_comes_after_its_decision_also_if_its_number_was_reserved_before(
-    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _waits_for_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch waits until all whom the last one has answered have asked again; nobody is told what others wrote."""
     monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 1e9)
     monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", HANG_SECONDS)
     monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
 
+
+async def _one_with_numbers_ahead(address: str, spec: Spec) -> tuple[Service, Service, str]:
+    """Two services, the first of which holds numbers for its next batch, and a decision that it has made."""
+    first = Service(open_store(address))
+    first.start()
+    await first.admin.create("", Create(name="b", spec=spec))
+    other = Service(open_store(address))
+    other.start()
+
+    async def ask() -> str:
+        reply = await first.decisions.decide("b", ASK)
+        await first.decisions.decide("b", ASK)
+        return reply.decision_id
+
+    decided, _ = await asyncio.gather(ask(), ask())
+    assert first.group_commit.store.is_ahead
+    return first, other, decided
+
+
+def _rewards(address: str) -> list[Event]:
+    store = open_store(address)
+    rewards = [event for event, _ in store.after(0) if event.kind == "reward"]
+    store.close()
+    return rewards
+
+
+@pytest.mark.usefixtures("_waits_for_callers")
+def test_a_reward_comes_after_its_decision_also_if_its_number_was_reserved_before(database: Callable[[], str]) -> None:
     async def test(address: str) -> None:
-        first = Service(open_store(address))
-        first.start()
-        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        other = Service(open_store(address))
-        other.start()
-
-        async def ask() -> None:
-            for _ in range(2):
-                await first.decisions.decide("b", ASK)
-
-        await asyncio.gather(ask(), ask())
+        first, other, _ = await _one_with_numbers_ahead(address, Spec(features=VECTOR))
         for key in None, "e":
             decision = await other.decisions.decide("b", msgspec.structs.replace(ASK, event_id=key))
             named = {"decision_id": decision.decision_id} if key is None else {"event_id": key}
@@ -176,43 +194,23 @@ def test_a_reward_comes_after_its_decision_also_if_its_number_was_reserved_befor
             reward = first.decisions.reward("b", RewardRequest(reward=1.0, **named))
             await asyncio.gather(reward, first.decisions.decide("b", ASK))
         await asyncio.gather(first.stop(), other.stop())
-        store = open_store(address)
-        rewards = [event for event, _ in store.after(0) if event.kind == "reward"]
-        store.close()
+        rewards = _rewards(address)
         assert len(rewards) == 2
         assert all(event.ref is not None and event.ref < event.seq for event in rewards)
 
     run(test(database()))
 
 
-def test_the_last_of_several_rewards_is_the_one_that_came_last_also_by_its_number(
-    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 1e9)
-    monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", HANG_SECONDS)
-    monkeypatch.setattr(Follower, "listen", lambda self, ended: None)
-
+@pytest.mark.usefixtures("_waits_for_callers")
+def test_the_last_of_several_rewards_is_the_one_that_came_last_also_by_its_number(database: Callable[[], str]) -> None:
     async def test(address: str) -> None:
-        first = Service(open_store(address))
-        first.start()
-        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR, window=600.0, aggregate="last")))
-        other = Service(open_store(address))
-        other.start()
-
-        async def ask() -> str:
-            replies = [await first.decisions.decide("b", ASK) for _ in range(2)]
-            return replies[0].decision_id
-
-        decided, _ = await asyncio.gather(ask(), ask())
-        assert first.group_commit.store.is_ahead
+        spec = Spec(features=VECTOR, window=600.0, aggregate="last")
+        first, other, decided = await _one_with_numbers_ahead(address, spec)
         await other.decisions.reward("b", RewardRequest(decision_id=decided, reward=1.0))
         reward = first.decisions.reward("b", RewardRequest(decision_id=decided, reward=2.0))
         await asyncio.gather(reward, first.decisions.decide("b", ASK))
         await asyncio.gather(first.stop(), other.stop())
-        store = open_store(address)
-        values = [decode(event.body)["value"] for event, _ in store.after(0) if event.kind == "reward"]
-        store.close()
-        assert values == [1.0, 2.0]
+        assert [decode(event.body)["value"] for event in _rewards(address)] == [1.0, 2.0]
 
     run(test(database()))
 
