@@ -22,7 +22,8 @@ def compiled(signature: str, *, makes_arrays: bool = True) -> Callable[[F], F]:
     """Compile a function at its first call, for one signature of argument types in numba's notation.
 
     Numba counts who uses an array, at every call from kernel to kernel. That takes longer than most steps of a loop
-    over bytes; a kernel that makes no arrays can do without.
+    over bytes; a kernel that makes no arrays can do without. It may give arrays only to kernels that do without, too:
+    what it is given has no count, and one that counts would change what is in its place.
     """
 
     def decorate(function: F) -> F:

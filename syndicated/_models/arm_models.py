@@ -80,7 +80,8 @@ NONE = np.zeros(0, dtype=np.bool_)  # of the arms is left out
 def _zeros_with_room(shape: tuple[int, ...], kind: type) -> npt.NDArray[Any]:
     """Zeros, and more rows of them for arms that come later: to copy a hundred megabytes for one takes too long.
 
-    A large array that is zero takes no memory before something is written to it, where the system does not count it.
+    A large array of zeros takes no memory before something is written to it. Where the system counts it all the same,
+    and has not as much, there are no more rows than were asked for.
     """
     row_bytes = math.prod(shape[1:]) * np.dtype(kind).itemsize
     if shape[0] * row_bytes >= MIN_ROOM_BYTES:

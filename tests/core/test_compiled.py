@@ -5,9 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
+
+import syndicated.features._json_table  # noqa: F401  # whose kernels are looked at
+from syndicated._compiled import KERNELS, Kernel
 
 # Three kernels in two modules; nobody calls `unused`.
 LOWER = """
@@ -176,3 +180,18 @@ def test_kernels_release_the_lock_of_the_interpreter() -> None:
 
     function: Any = test_kernels_release_the_lock_of_the_interpreter
     assert dispatcher_of(function).targetoptions["nogil"]
+
+
+def _called(kernel: Kernel) -> set[str]:
+    """The kernels that one calls, which may be loaded already."""
+    found = (kernel.function.__globals__.get(name) for name in kernel.function.__code__.co_names)
+    functions = (getattr(value, "py_func", getattr(value, "function", None)) for value in found)
+    return {function.__qualname__ for function in functions if isinstance(function, FunctionType)}
+
+
+def test_a_kernel_that_counts_no_uses_of_arrays_gives_none_to_one_that_does() -> None:
+    """What it is given has no count: a kernel that counts would write where none is."""
+    calls = {kernel.function.__qualname__: _called(kernel) for kernel in KERNELS if not kernel.makes_arrays}
+    without_arrays = {kernel.function.__qualname__ for kernel in KERNELS if "[" not in kernel.signature}
+    assert calls["read_list"] == {"skip_space", "read_number"}
+    assert set().union(*calls.values()) <= calls.keys() | without_arrays
