@@ -69,6 +69,34 @@ def explain(out: Array, scores: Array, row: int, greedy_row: int, played: Ints, 
     if not (top == arm).any():
         top[-1] = arm
     out[0, 0] = chance_of(played, probabilities, arm)
-    out[0, 1] = 1.0 if greedy[arm] < greedy.max() else 0.0
+    out[0, 1], out[0, 2] = (1.0 if greedy[arm] < greedy.max() else 0.0), 0.0
     for n in range(len(top)):
         out[n + 1, 0], out[n + 1, 1], out[n + 1, 2] = top[n], own[top[n]], own[top[n]] - greedy[top[n]]
+
+
+@compiled("f8[:,::1](f8[::1], i8[::1], i8, i8)")
+def table_in(scores: Array, ends: Ints, points: int, n: int) -> Array:
+    """The scores of the n-th of several tables, which stand one after the other: a row for each point."""
+    start, end = (ends[n - 1] if n > 0 else 0), ends[n]
+    table: Array = scores[points * start : points * end].reshape(points, end - start)
+    return table
+
+
+@compiled("void(i8[:,::1], f8[::1], i8[::1], f8[:,::1])")
+def best_in_tables(out: Ints, scores: Array, ends: Ints, arms: Array) -> None:
+    """`best` of each of several tables of scores, whose arms end at these rows of `arms`."""
+    start = 0
+    for n in range(len(ends)):
+        best(out[n], table_in(scores, ends, out.shape[1], n), arms[start : ends[n]])
+        start = ends[n]
+
+
+@compiled("void(f8[:,:,::1], f8[::1], i8[::1], i8[:,::1], i8[::1], i8[::1], f8[::1])")
+def explain_tables(
+    out: Array, scores: Array, ends: Ints, played: Ints, rows: Ints, greedy_rows: Ints, probabilities: Array
+) -> None:
+    """`explain` of the arm that each table's own row plays; what has no room in `out`, or no arm, is left out."""
+    for n in range(len(ends)):
+        table, rivals = table_in(scores, ends, played.shape[1], n), played[n, : len(probabilities)]
+        numbers = out[n, : 1 + table.shape[1]]
+        explain(numbers, table, rows[n], greedy_rows[n], rivals, probabilities, played[n, rows[n]])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._argmax import best_of, chance_of, largest
+from syndicated._argmax import best_in_tables, best_of, chance_of, explain, explain_tables, largest
 from syndicated._arm_book import ArmBook
 from syndicated._catalogue import Catalogue
 from syndicated._learner import Learner
@@ -30,6 +30,7 @@ from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints
 NO_SCORES: Array = np.empty(0)
 NO_ARMS: Ints = np.empty(0, dtype=np.int64)
 NO_ROWS = slice(0)
+TOP_ARMS = 3  # arms that a decision is explained by
 # What a policy is asked to score: points with theory filled in; the rows of the choice, of the points that the tuner
 # compares it with, and of the choice without exploration.
 AskedPoints = tuple[Sequence[Params], int, Ints | slice, int]
@@ -50,6 +51,16 @@ class Proposal(NamedTuple):
     table: Array = NO_SCORES
     row: int = 0
     greedy_row: int = 0
+    reasons: Sequence[Sequence[float]] = ()
+
+    def why(self, arm: int) -> Sequence[Sequence[float]]:
+        """Why an arm is played, as `_argmax.explain` has it; of the decision's own it may be at hand."""
+        if self.reasons and arm == self.decision.place:
+            return self.reasons
+        out = np.empty((1 + min(TOP_ARMS, self.table.shape[1]), 3))
+        explain(out, self.table, self.row, self.greedy_row, self.played, self.probabilities, arm)
+        reasons: list[list[float]] = out.tolist()
+        return reasons
 
     @property
     def scores(self) -> Array:
@@ -115,6 +126,14 @@ class Player:
         self._period = policy.period * self.tuner.period  # of a choice
         self._has_periods = self.warmup > 0 or self._period > 1  # if not, a round is a period
         self._theory_ignores_round = all(policy.theory_ignores_round(point) for point in self.tuner.points)
+        # Whether arms of many rounds can be scored at once: see `propose_many`.
+        self.scores_together = (
+            type(policy).scores_many is not Policy.scores_many
+            and len(self.policies) == 1
+            and not self._has_periods
+            and self._theory_ignores_round
+            and catalogue is None
+        )
         self._one_point = len(self.tuner.points) == 1
         self._only = self.tuner.points if self._one_point else ()  # one tuple, which policies know again
         self._untuned = self._one_point and not self.tuner.draws  # so that the tuner has nothing to choose or to learn
@@ -297,10 +316,47 @@ class Player:
         decision = self._decision(arms, round_, choice, params[row], int(played[row]), agreeing, certain)
         if goes_on:
             return Proposal(decision, played[row : row + 1], np.ones(1), scores, row, greedy_row)
-        known = choice.candidate_probabilities if len(choice.index) == 1 else ()
-        likely = np.array(known) if known else self._probabilities()
+        likely = self._likely(choice)
         would = played[: len(likely)] if len(self.policies) == 1 else self._arms_of_points(arms, round_)
         return Proposal(decision, would, likely, scores, row, greedy_row)
+
+    def propose_many(self, given: Sequence[Any], round_: int) -> list[Proposal]:
+        """`propose`, explained, for rounds from this one on, nothing being learned between them.
+
+        For players that `scores_together`: all tables are scored, and all choices drawn, in a few compiled calls.
+        """
+        arms, points = [self.check(each) for each in given], self._points_at(round_)
+        rows = [self._rows_for(0, each) for each in arms]
+        ends, P = np.cumsum([len(each) for each in arms]), len(points.params)
+        scores = self.policies[0].scores_many(rows, points.params, self._stream(round_))
+        # As `_features`: those of a table may be invalid, which the scores will show. All others were checked.
+        tables = [each for each in arms if not isinstance(each, NamedArms)]
+        features = np.concatenate(tables) if tables else np.empty((ends[-1], 0))
+        played = np.empty((len(arms), P), dtype=np.int64)
+        best_in_tables(played, scores, ends, features)
+        choices = self._choices(round_, len(arms))
+        asked = [self._rows_of(choice) for choice in choices]
+        own, greedy = [row for row, _ in asked], [points.greedy_rows[row] for row, _ in asked]
+        likely, reasons = self._likely(choices[0]), np.empty((len(arms), 1 + TOP_ARMS, 3))
+        explain_tables(reasons, scores, ends, played, np.array(own), np.array(greedy), likely)
+        places, would = played[np.arange(len(arms)), own].tolist(), played[:, : len(likely)]
+        proposals: list[Proposal] = []
+        end = 0
+        for n, (table, choice, why) in enumerate(zip(arms, choices, reasons.tolist(), strict=True)):
+            row, rivals = asked[n]
+            agreeing = played[n][rivals].tolist() if choice.candidate_probabilities else []
+            certain = self._certain(table, round_ + n)
+            decision = self._decision(table, round_ + n, choice, points.params[row], places[n], agreeing, certain)
+            start, end = end, end + P * len(table)
+            seen = scores[start:end].reshape(P, -1)
+            proposals.append(Proposal(decision, would[n], likely, seen, row, greedy[n], why[: 1 + len(table)]))
+        return proposals
+
+    def _choices(self, round_: int, rounds: int) -> list[Choice]:
+        """The choices of rounds from this one on, each a period of its own."""
+        if self._nothing_drawn:
+            return [self._only_choice] * rounds
+        return self.tuner.choose_many(Stream(self.seed ^ self.salt, TUNER, round_), rounds)
 
     def _goes_on(self, round_: int) -> bool:
         """Whether the choice of the round before is that of this one too."""
@@ -480,8 +536,13 @@ class Player:
             found = self._rows[choice.index] = points.index(choice.params), rows
         return found
 
+    def _likely(self, choice: Choice) -> Array:
+        """The probability of each of the tuner's points, when this choice was made."""
+        known = choice.candidate_probabilities if len(choice.index) == 1 else ()
+        return np.array(known) if known else self._probabilities()
+
     def _probabilities(self) -> Array:
-        """The probability of each of the tuner's points."""
+        """The probability of each of the tuner's points, now."""
         if self._point_probabilities is None:
             axes = [axis.tolist() for axis in self.tuner.probabilities()]
             self._point_probabilities = np.array([math.prod(drawn) for drawn in product(*axes)])

@@ -61,6 +61,13 @@ def fill_uniforms(out: Array, seed: Word, purpose: Word, round_: Word, block: Wo
             out[start + i] = np.float64(words[i] >> _11) * 2.0**-53
 
 
+@compiled("void(f8[:,::1], u8, u8, u8, u8)")
+def fill_uniforms_of_rounds(out: Array, seed: Word, purpose: Word, round_: Word, block: Word) -> None:
+    """The uniforms of rounds from one on, a row for each."""
+    for n in range(len(out)):
+        fill_uniforms(out[n], seed, purpose, round_ + np.uint64(n), block)
+
+
 @compiled("void(f8[::1], u8, u8, u8, u8)")
 def fill_normals(out: Array, seed: Word, purpose: Word, round_: Word, block: Word) -> None:
     """Standard normals by the method of Box and Muller, four a block."""
@@ -99,6 +106,16 @@ class Stream:
 
     def normals(self, n: int) -> Array:
         return self._fill(fill_normals, n)
+
+    def later(self, rounds: int) -> "Stream":
+        """The stream of a later round, with the same seed and purpose."""
+        return Stream(self._seed, self._purpose, self._round + rounds)
+
+    def uniforms_of_rounds(self, rounds: int, n: int) -> Array:
+        """(rounds, n): the first uniforms of so many rounds from this one on."""
+        out, fill = np.empty((rounds, n)), cast(Callable[..., None], fill_uniforms_of_rounds)
+        fill(out, self._seed, self._purpose, self._round, 0)
+        return out
 
     def normals_at(self, places: Ints) -> Array:
         """Those at some places of the next normals, without drawing the others."""

@@ -8,7 +8,9 @@ Features may be one shorter than the model: the last coordinate is then the cons
 import math
 
 import numpy as np
+import numpy.typing as npt
 
+from syndicated._argmax import table_in
 from syndicated._compiled import compiled
 from syndicated.types import Array, Ints
 
@@ -239,6 +241,19 @@ def ucb_scores(
                     out[n, a] = means[row, a] + alphas[n] * widths[row, a]
 
 
+@compiled("f8[::1](f8[:,::1], i8[::1])")
+def one_after_another(scores: Array, ends: Ints) -> Array:
+    """Several tables of scores that are side by side, and end at these columns: each with all its rows."""
+    out, place, start = np.empty(scores.size), 0, 0
+    for end in ends:
+        for row in range(len(scores)):
+            for a in range(start, end):
+                out[place] = scores[row, a]
+                place += 1
+        start = end
+    return out
+
+
 @compiled("void(f8[:,::1], i8[::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[::1])")
 def ucb_scores_by_number(
     out: Array, arms: Ints, catalogue: Array, squared: Array, thetas: Array, rows: Ints, alphas: Array
@@ -273,6 +288,15 @@ def break_ties(scores: Array, draws: Array) -> bool:
                 if len(draws) > 0:
                     scores[row, a] = top + margin * draws[a]
         found |= tied > 1
+    return found
+
+
+@compiled("b1[::1](f8[::1], i8[::1], i8)")
+def have_ties(scores: Array, ends: Ints, points: int) -> npt.NDArray[np.bool_]:
+    """Whether several arms are best but for rounding, in each of several tables that stand one after the other."""
+    found, none = np.empty(len(ends), dtype=np.bool_), np.empty(0)
+    for n in range(len(ends)):
+        found[n] = break_ties(table_in(scores, ends, points, n), none)
     return found
 
 

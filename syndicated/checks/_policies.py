@@ -101,6 +101,14 @@ def best_arms_are_those_with_the_largest_scores(make: MakePolicy) -> None:
             holds(played == largest, f"the best arms are {played}; those with the largest scores are {largest}")
 
 
+def scores_of_many_tables_are_those_of_each(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        tables, points = [_arms(t, K) for t, K in enumerate((3, 1, 23, 2))], _points(policy)
+        apart = [policy.scores(X, points, Stream(1, POLICY, 5 + n)).ravel() for n, X in enumerate(tables)]
+        together = policy.scores_many(tables, points, Stream(1, POLICY, 5))
+        holds((together == np.concatenate(apart)).all(), "scored with others, arms have other scores")
+
+
 def scores_are_pure(make: MakePolicy) -> None:
     for policy in _taught(make):
         X, before = _arms(7, 5), state_of(policy)

@@ -99,6 +99,12 @@ def stated_probabilities_match_frequencies(make: MakeTuner) -> None:
             holds(abs(frequency - p) <= SIGMAS * spread, f"{point} states {p:.3f} and comes with {frequency:.3f}")
 
 
+def choices_of_many_periods_are_those_of_each(make: MakeTuner) -> None:
+    for tuner in _played(make):
+        together = tuner.choose_many(Stream(1, TUNER, 7), 50)
+        holds(together == _choices(tuner, 50, start=7), "chosen with others, choices are others")
+
+
 def learning_moves_probability_to_the_best(make: MakeTuner) -> None:
     tuner = make(SPACE)
     if tuner.state():  # without a state there is nothing to learn

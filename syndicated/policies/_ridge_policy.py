@@ -10,11 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from syndicated._argmax import table_in
 from syndicated._models.kernels import (
     NO_DRAWS,
     break_ties,
     columns,
     dot,
+    have_ties,
+    one_after_another,
     standard_columns,
     take,
     ucb_scores,
@@ -184,17 +187,40 @@ class RidgePolicy(Policy):
         In natural units arms that are equally good are put in a random order: before the first rewards all may be
         equal, and rewards may come late.
         """
+        scores = self._untied_scores(arms, alphas, solutions, thetas)
+        self._decide_between(scores, arms, alphas, rng)
+        return scores
+
+    def _optimistic_many(
+        self, tables: Sequence[Arms], alphas: Array, solutions: Solutions, thetas: Array, rng: Stream
+    ) -> Array:
+        """`_optimistic` of tables one after the other, in rounds from that of a stream on.
+
+        All are scored at once: a kernel gives an arm the same score whatever its place in a table.
+        """
+        ends, points = np.cumsum([len(table) for table in tables]), len(alphas)
+        scores = one_after_another(self._untied_scores(np.concatenate(tables), alphas, solutions, thetas), ends)
+        if isinstance(self.model, ScaledRidge):
+            tied = have_ties(scores, ends, points)
+            for n, table in enumerate(tables):
+                if tied[n] or self._tries(rng.round + n):
+                    self._decide_between(table_in(scores, ends, points, n), table, alphas, rng.later(n))
+        return scores
+
+    def _untied_scores(self, arms: Arms, alphas: Array, solutions: Solutions, thetas: Array) -> Array:
         effects = self._effects(arms)
         if effects is None:
-            out = self._linear_scores(arms, alphas, solutions, thetas)
-        else:
-            out = self._own_scores(effects, arms, alphas, solutions, thetas)
-        if isinstance(self.model, ScaledRidge) and break_ties(out, NO_DRAWS):
-            break_ties(out, rng.uniforms(len(arms)))
-        return self._with_trial(out, arms, alphas, rng.round)
+            return self._linear_scores(arms, alphas, solutions, thetas)
+        return self._own_scores(effects, arms, alphas, solutions, thetas)
 
-    def _with_trial(self, scores: Array, arms: Arms, alphas: Array, t: int) -> Array:
-        """The scores, in a trial round that of a row which was never played above all others.
+    def _decide_between(self, scores: Array, arms: Arms, alphas: Array, rng: Stream) -> None:
+        """In natural units, put arms that are equally good in a random order, and in a trial round a row first."""
+        if isinstance(self.model, ScaledRidge) and break_ties(scores, NO_DRAWS):
+            break_ties(scores, rng.uniforms(len(arms)))
+        self._put_trial_first(scores, arms, alphas, rng.round)
+
+    def _put_trial_first(self, scores: Array, arms: Arms, alphas: Array, t: int) -> None:
+        """In a trial round, raise the score of a row that was never played above all others.
 
         A model that is wrong may never play the best row, and what it plays may not show that it is wrong. So rows that
         come back are all tried some time, those with the best scores first; and in turn with them the one of which
@@ -203,7 +229,7 @@ class RidgePolicy(Policy):
         does not explore tries nothing.
         """
         if not isinstance(self.model, ScaledRidge) or not self._tries(t) or len(self.model.rows) > MAX_OWN_ARMS:
-            return scores
+            return
         rows = arms if arms.ndim == 2 else self.model.rows[arms]
         wanted = self.model.unseen(rows) if t % CHECK_ROUNDS == 0 and self._doubts_level else NO_ROW
         bold = alphas > 0.0
@@ -214,7 +240,6 @@ class RidgePolicy(Policy):
         if wanted.any():
             best = np.where(wanted, scores, -np.inf).argmax(axis=1)
             scores[bold, best[bold]] = np.nextafter(scores[bold].max(axis=1), np.inf)
-        return scores
 
     def _tries(self, t: int) -> bool:
         """Whether another row than the best one may be played in this round."""

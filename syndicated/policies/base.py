@@ -47,6 +47,8 @@ class Policy(Learner):
         """A subclass with scores, theory or learn of its own inherits no compiled form that knows nothing of them."""
         if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best" not in vars(cls):
             cls.best, cls.best_many, cls.replay = Policy.best, Policy.best_many, Policy.replay  # type: ignore[method-assign]
+        if "scores" in vars(cls) and "scores_many" not in vars(cls):
+            cls.scores_many = Policy.scores_many  # type: ignore[method-assign]
         if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best_in" not in vars(cls):
             cls.best_in = Policy.best_in  # type: ignore[method-assign]
         if "learn" in vars(cls) and "learn_many" not in vars(cls):
@@ -114,6 +116,13 @@ class Policy(Learner):
     def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
         """K arms and n points -> (n, K) scores. Pure; one random draw serves all points."""
         raise NotImplementedError
+
+    def scores_many(self, tables: Sequence[Any], points: Sequence[Params], rng: Stream) -> Array:
+        """`scores` of many tables, of rounds from that of a stream on: one after the other, in an array of one axis.
+
+        A policy may offer compiled calls in place of the loop.
+        """
+        return np.concatenate([self.scores(arms, points, rng.later(n)).ravel() for n, arms in enumerate(tables)])
 
     def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         """The arm that each point plays at round t: the first with its largest score; -1 if scores are not finite.

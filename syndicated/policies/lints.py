@@ -52,7 +52,8 @@ class LinTS(RidgePolicy):
         effects = self._effects(arms)
         if effects is not None:
             draw_effects(out, *effects, alphas, rng.normals(len(arms)))
-        return self._with_trial(out, arms, alphas, rng.round)
+        self._put_trial_first(out, arms, alphas, rng.round)
+        return out
 
     def best_in(self, arms: ArmSet, points: Sequence[Params], t: int, rng: Stream) -> Array:
         found, alphas = self._lookup([self.theory(t, point) for point in points])

@@ -44,6 +44,10 @@ class LinUCB(RidgePolicy):
         solutions, alphas = self._lookup(points)
         return self._optimistic(arms, alphas, solutions, solutions.thetas, rng)
 
+    def scores_many(self, tables: Sequence[Arms], points: Sequence[Params], rng: Stream) -> Array:
+        solutions, alphas = self._lookup(points)
+        return self._optimistic_many(tables, alphas, solutions, solutions.thetas, rng)
+
     def best(self, arms: Arms, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         boldness = self._boldness(points) if arms.ndim == 2 else None
         if boldness is None or self._tries(rng.round) or not isinstance(self.model, ScaledRidge):

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from syndicated._compiled import compiled
-from syndicated.types import Array
+from syndicated.types import Array, Ints
 
 
 def rate(n: int, horizon: int) -> float:
@@ -41,6 +41,13 @@ def draw(logw: Array, beta: float, u: float) -> tuple[int, float]:
         if u < below:
             break
     return j, p
+
+
+@compiled("void(i8[::1], f8[::1], f8[::1], f8, f8[::1])")
+def draw_many(candidates: Ints, probabilities: Array, logw: Array, beta: float, uniforms: Array) -> None:
+    """`draw` with each of these uniforms."""
+    for n in range(len(uniforms)):
+        candidates[n], probabilities[n] = draw(logw, beta, uniforms[n])
 
 
 @compiled("void(f8[::1], i8, f8)")

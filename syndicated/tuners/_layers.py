@@ -42,6 +42,10 @@ class Layer:
         i = drawn(p, u)
         return i, p[i]
 
+    def draw_many(self, kept: Array, uniforms: Array) -> list[tuple[int, float]]:
+        """`draw` with each of these uniforms."""
+        return [self.draw(kept, u) for u in uniforms.tolist()]
+
     def credit(self, kept: Array, i: int, p: float, y: float, share: float) -> None:
         """Learn that i, drawn with probability p, had the reward y in [0, 1], which is a share of a choice's."""
         raise NotImplementedError
@@ -59,6 +63,11 @@ class EXP3(Layer):
 
     def draw(self, kept: Array, u: float) -> tuple[int, float]:
         return _exp3.draw(kept, self.beta, u)
+
+    def draw_many(self, kept: Array, uniforms: Array) -> list[tuple[int, float]]:
+        candidates, probabilities = np.empty(len(uniforms), dtype=np.int64), np.empty(len(uniforms))
+        _exp3.draw_many(candidates, probabilities, kept, self.beta, uniforms)
+        return list(zip(candidates.tolist(), probabilities.tolist(), strict=True))
 
     def credit(self, kept: Array, i: int, p: float, y: float, share: float) -> None:
         _exp3.credit(kept, i, self.beta / self.n * (share * y) / p)

@@ -36,6 +36,11 @@ class Tuner(Learner):
 
     draws: ClassVar[bool] = True
 
+    def __init_subclass__(cls) -> None:
+        """A subclass with choices of its own inherits no compiled form that knows nothing of them."""
+        if "choose" in vars(cls) and "choose_many" not in vars(cls):
+            cls.choose_many = Tuner.choose_many  # type: ignore[method-assign]
+
     @property
     def points(self) -> tuple[Params, ...]:
         """All hyper-parameters that `choose` may give."""
@@ -73,6 +78,13 @@ class Tuner(Learner):
     def choose(self, rng: Stream) -> Choice:
         """The hyper-parameters of the next period, with the probability of this draw."""
         raise NotImplementedError
+
+    def choose_many(self, rng: Stream, periods: int) -> list[Choice]:
+        """`choose` for so many periods from that of a stream on, nothing being learned between them.
+
+        A tuner may offer compiled calls in place of the loop.
+        """
+        return [self.choose(rng.later(n)) for n in range(periods)]
 
     def could_draw(self, choice: Choice) -> bool:
         """Whether a choice that came from outside is one that this tuner can have made, and can learn from."""

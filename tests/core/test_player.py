@@ -19,6 +19,7 @@ from syndicated import (
     Space,
     Syndicated,
     Theory,
+    TwoLayer,
     Uniform,
 )
 from syndicated._player import Proposal
@@ -26,7 +27,7 @@ from syndicated.errors import InputError
 from syndicated.policies import Policy
 from syndicated.streams import ARMS, NOISE, POLICY, Stream
 from syndicated.tuners import Tuner
-from syndicated.types import Array, Params
+from syndicated.types import Arms, Array, Choice, NamedArms, Params
 
 SPACE = Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])
 EPOCHS = Space(eta0=[0.1, 10.0], alpha1=[0.1, 5.0])
@@ -97,6 +98,81 @@ def test_what_was_prepared_does_not_outlive_a_reward_or_a_restored_state(name: s
         if t == 30:
             _explained(agent, X)
             agent.restore(AGENTS[name]().state())
+
+
+TOGETHER = {
+    "nothing set": lambda: Agent(LinUCB(dim=3)),
+    "Syndicated": AGENTS["Syndicated"],
+    "Syndicated, natural": lambda: Agent(LinUCB(dim=3), Syndicated(LinUCB(dim=3).space), seed=2),
+    "TwoLayer of another layer": lambda: Agent(LinUCB(dim=3), TwoLayer(SPACE, layer="Tsallis-INF"), seed=2),
+    "Consensus": AGENTS["Consensus"],
+    "Consensus, nothing shared": lambda: Agent(LinUCB(dim=3), Consensus(SPACE, sharing=False), seed=2),
+    "Uniform": lambda: Agent(LinUCB(dim=3, intercept=False), Uniform(SPACE), seed=2),
+}
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_proposals_for_many_rounds_are_those_of_each(name: str, known: bool) -> None:
+    """Tables of any length, also of rows that come again: some of them equally good, some tried for the first time."""
+    agent = TOGETHER[name]()
+    for start in range(0, 200, 20):
+        sizes, rows = [1 + (start + t) % 7 for t in range(20)], _arms(1)
+        tables = [rows[:K].copy() if known else _arms(start + t, K) for t, K in enumerate(sizes)]
+        assert agent.player.scores_together
+        together = agent.player.propose_many(tables, start)
+        for t, (table, seen) in enumerate(zip(tables, together, strict=True)):
+            alone = agent.player.propose(table, start + t, agent.choice, explain=True)
+            assert _what(seen.decision) == _what(alone.decision)
+            assert (seen.row, seen.greedy_row) == (alone.row, alone.greedy_row)
+            for one, other in zip(seen[1:4], alone[1:4], strict=True):
+                assert np.array_equal(one, other)
+            for arm in range(len(table)):
+                assert seen.why(arm) == alone.why(arm)
+        for table in tables:
+            decision = agent.decide(table)
+            agent.learn(decision, float(decision.x[0] > 0))
+
+
+def test_proposals_for_many_rounds_with_named_arms_and_missing_numbers() -> None:
+    agent, ids = Agent.for_arms(context={"x": "number"}, features={"p": "number"}, policy="LinUCB"), ("a", "b", "c")
+    for t in range(40):
+        agent.learn(agent.decide({"x": t % 5}, [{"id": each, "p": float(n)} for n, each in enumerate(ids)]), t % 2)
+    given = [
+        NamedArms(ids[:K], np.array([[np.nan, 1.0, 2.0], [1.0, np.nan, 0.0]] * 2)[:K, : agent.policy.dim])
+        for K in (1, 3)
+    ]
+    together = agent.player.propose_many(given, 40)
+    for n, (arms, seen) in enumerate(zip(given, together, strict=True)):
+        alone = agent.player.propose(arms, 40 + n, agent.choice, explain=True)
+        assert _what(seen.decision) == _what(alone.decision)
+        assert (seen.decision.name, seen.why(0)) == (alone.decision.name, alone.why(0))
+
+
+@pytest.mark.parametrize("wrong", [np.full((2, 3), np.nan), np.full((2, 3), 1e200), np.zeros((2, 4)), np.zeros((0, 3))])
+def test_one_wrong_table_of_many_is_refused(wrong: Array) -> None:
+    player = TOGETHER["Syndicated"]().player
+    with pytest.raises(InputError):
+        player.propose_many([_arms(0), wrong, _arms(1)], 0)
+
+
+@pytest.mark.parametrize("name", ["Corral", "OP", "epochs", "Consensus, axes apart"])
+def test_copies_periods_and_policies_without_a_compiled_form_are_not_scored_together(name: str) -> None:
+    assert not AGENTS[name]().player.scores_together
+
+
+def test_a_policy_or_a_tuner_with_a_way_of_its_own_inherits_no_compiled_form() -> None:
+    class Last(LinUCB):
+        def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+            return np.tile(np.arange(len(arms), dtype=np.float64), (len(points), 1))
+
+    class First(Syndicated):
+        def choose(self, rng: Stream) -> Choice:
+            return Choice(SPACE.points[0], (0, 0), (1.0, 1.0))
+
+    assert not Agent(Last(dim=3)).player.scores_together
+    chosen = First(SPACE).choose_many(Stream(0, 0), 9)
+    assert [choice.index for choice in chosen] == [(0, 0)] * 9
 
 
 def _scores(agent: Agent, X: Array, decision: Decision) -> tuple[list[float], list[float]]:

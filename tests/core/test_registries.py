@@ -259,6 +259,11 @@ class _PlaysTheFirst(LinUCB):
         return [0 for _ in points]
 
 
+class _DrawsOnceForAllTables(LinTS):
+    def scores_many(self, tables: Sequence[Any], points: Sequence[Params], rng: Stream) -> Array:
+        return np.concatenate([self.scores(arms, points, rng.later(0)).ravel() for arms in tables])
+
+
 class _PlaysTheFirstOfArms(ArmUCB):
     def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         return [0 for _ in points]
@@ -302,6 +307,11 @@ class _NarrowRows(ArmUCB):
 class _OffGrid(TwoLayer):
     def choose(self, rng: Stream) -> Choice:
         return replace(super().choose(rng), params={"alpha": 99.0})
+
+
+class _ChoosesOnceForAllPeriods(TwoLayer):
+    def choose_many(self, rng: Stream, periods: int) -> list[Choice]:
+        return [self.choose(rng)] * periods
 
 
 class _Uncalibrated(TwoLayer):
@@ -400,6 +410,7 @@ class _Quiet(Linear):
 BROKEN: dict[str, type[Any]] = {
     "order_of_arms_does_not_matter": _PlaceCounts,
     "best_arms_are_those_with_the_largest_scores": _PlaysTheFirst,
+    "scores_of_many_tables_are_those_of_each": _DrawsOnceForAllTables,
     "scores_are_pure": _ScoringLearns,
     "scores_have_one_row_a_point_for_any_number_of_arms": _OneRow,
     "one_draw_serves_all_points": _ManyDraws,
@@ -429,6 +440,7 @@ BROKEN: dict[str, type[Any]] = {
     "rows_may_grow_and_late_ones_be_short": _NarrowRows,
     "choices_come_from_its_points": _OffGrid,
     "stated_probabilities_match_frequencies": _Uncalibrated,
+    "choices_of_many_periods_are_those_of_each": _ChoosesOnceForAllPeriods,
     "learning_moves_probability_to_the_best": _LikesTheWorst,
     "choices_are_among_those_it_could_draw": _DisownsItsChoices,
     "late_rewards_count_the_same": _Forgets,

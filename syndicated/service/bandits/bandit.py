@@ -7,8 +7,9 @@ to the bit.
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
+from itertools import accumulate, islice, takewhile
 from typing import Any, cast
 from weakref import ref
 
@@ -18,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from syndicated._agent_state import AgentCopy
-from syndicated._argmax import explain
 from syndicated._decided_by import COUNTED, By
 from syndicated._player import Proposal
 from syndicated._statefile import Arrays, pack, unpack
@@ -44,8 +44,8 @@ from syndicated.tuners import TUNERS
 from syndicated.types import ArmId, Array, Choice, NamedArms
 
 EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a change starts a new epoch
-TOP_ARMS = 3  # arms that a decision is explained by
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
+MAX_TOGETHER = 2**21  # products of scoring the arms of several requests at once, which take a millisecond or two
 MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
 BEGIN_BYTES = 2**19  # of a copy, that take as long as to begin one
 COMPRESSED_BYTES = 2**20  # that are decompressed at once
@@ -215,13 +215,37 @@ class Bandit:
     def turn(self, salt: int = 0) -> Turn:
         return Turn(self.history.count, self.agent.round, self.agent.choice, salt)
 
-    def propose(self, request: DecideRequest, arms: ArmTable, turn: Turn) -> tuple[Decided, Turn]:
-        """The decision on a request, and where the next one stands."""
+    def propose_many(self, tables: Collection[ArmTable], turn: Turn) -> list[Proposal]:
+        """What the player proposes for the first of these, as many as can be at once; none if each is asked alone.
+
+        So it is where one of them cannot be answered: that is told when its request has its turn.
+        """
+        player, spec = self.agent.player, self.spec
+        if not player.scores_together or spec.mode == "off" or spec.holdout > 0:
+            return []
+        player.salt = turn.salt
+        most = MAX_TOGETHER // (self._models * self.encoder.dim**2 + len(player.tuner.points))
+        arms = accumulate(len(table.ids) for table in tables)
+        count = sum(1 for _ in takewhile(lambda sum_: sum_ <= most, arms))
+        try:
+            rows = [self._rows(table) for table in islice(tables, count)]
+            return player.propose_many(rows, turn.round) if count > 1 else []
+        except InputError:
+            return []
+
+    def _rows(self, arms: ArmTable) -> NamedArms | Array:
+        """Arms as the player takes them."""
+        if not self.named:
+            return arms.X
+        return self.agent.player.check(NamedArms(tuple(arms.ids), arms.X, self.encoder.complete))
+
+    def propose(
+        self, request: DecideRequest, arms: ArmTable, turn: Turn, seen: Proposal | None = None
+    ) -> tuple[Decided, Turn]:
+        """The decision on a request, and where the next one stands; `seen` if `propose_many` has given it before."""
         ids, spec, K = arms.ids, self.spec, len(arms.ids)
         self._check_ids(ids)
-        rows: NamedArms | Array = arms.X
-        if self.named:
-            rows = self.agent.player.check(NamedArms(tuple(ids), arms.X, self.encoder.complete))
+        rows = self._rows(arms)
         X: Array = rows.x if isinstance(rows, NamedArms) else rows
         guarded = spec.mode == "off" or spec.holdout > 0 or spec.floor > 0
         u = Stream(spec.seed ^ turn.salt, GUARD, turn.made).uniforms(3).tolist() if guarded else NO_DRAWS
@@ -238,7 +262,7 @@ class Bandit:
         check_work(self.agent, K)
         for policy in self.networks:
             policy.trains_apart = True  # see `NetworkTraining`
-        seen = self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
+        seen = seen or self.agent.player.propose(rows, turn.round, turn.choice, explain=True)
         decision = seen.decision
         after = Turn(turn.made + 1, turn.round + 1, decision.choice or turn.choice, turn.salt)
         by, place = "warmup" if decision.choice is None else "agent", decision.place
@@ -315,9 +339,7 @@ class Bandit:
         """The probability of an arm, whether another one was expected to give more, and the best as they were seen."""
         if seen.decision.choice is None:
             return seen.chance(place), True, ()
-        numbers = np.empty((1 + min(TOP_ARMS, len(ids)), 3))
-        explain(numbers, seen.table, seen.row, seen.greedy_row, seen.played, seen.probabilities, place)
-        (chance, explored, _), *best = numbers.tolist()
+        (chance, explored, _), *best = seen.why(place)
         expected = self.agent.player.policy_of(seen.decision.choice).expected
         return chance, explored > 0, tuple([TopArm(ids[int(a)], expected(s - b), s, b) for a, s, b in best])
 

@@ -8,11 +8,13 @@ from typing import Any
 from msgspec import Struct
 
 from syndicated.errors import SyndicatedError
+from syndicated.service.bandits.arms import ArmTable
 from syndicated.service.bandits.bandit import Bandit, Turn
 from syndicated.service.bandits.messages import DecideRequest
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Decided, Record, encode
 from syndicated.service.bandits.state import State
+from syndicated.service.commit.ahead import Ahead
 from syndicated.store import Event, Store, StoreError
 from syndicated.store._seal import PackedBody
 
@@ -28,9 +30,19 @@ class Batch:
     """
 
     def __init__(
-        self, state: State, store: Store, now: float, numbers: Iterable[int], turns: Mapping[int, Turn], salt: int
+        self,
+        state: State,
+        store: Store,
+        now: float,
+        numbers: Iterable[int],
+        turns: Mapping[int, Turn],
+        salt: int,
+        requests: "Iterable[Request]" = (),
     ) -> None:
-        """Sequence numbers come from `numbers`; `turns` are those of bandits that are ahead of the state."""
+        """Sequence numbers come from `numbers`; `turns` are those of bandits that are ahead of the state.
+
+        `requests` are those that are going to run.
+        """
         self.state, self.store, self.now, self._salt = state, store, now, salt
         self.events: list[Event] = []
         self.on_commit: list[Callable[[], None]] = []
@@ -38,6 +50,7 @@ class Batch:
         self.turns: dict[int, Turn] = dict(turns)  # where the next decisions of bandits stand, of those that have some
         self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}
+        self.ahead = Ahead((each.bandit, each.arms) for each in requests if each.arms is not None)
 
     def fetch(self, refs: Iterable[int], keys: Iterable[tuple[int, str]]) -> None:
         """Read from the journal, at once, what the requests will ask for and memory does not have."""
@@ -174,6 +187,7 @@ def _decision(event: Event | None) -> Record | None:
 class Request(Struct, frozen=True):
     """Something to run within a batch, the future of its answer, and the events and keys that it will look up.
 
+    One that asks for a decision has its arms, so that the decisions of a batch can be proposed together.
     An exclusive request is a batch of its own, which runs on the journal's thread and may use the store.
     """
 
@@ -183,3 +197,4 @@ class Request(Struct, frozen=True):
     keys: Sequence[tuple[str, str]] = ()
     exclusive: bool = False
     bandit: str = ""
+    arms: ArmTable | None = None

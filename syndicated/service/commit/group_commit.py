@@ -29,6 +29,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
+from syndicated.service.bandits.arms import ArmTable
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch, Request
@@ -171,17 +172,18 @@ class GroupCommit:
         keys: Sequence[tuple[str, str]] = (),
         exclusive: bool = False,
         bandit: str = "",
+        arms: ArmTable | None = None,
     ) -> "asyncio.Future[T]":
         """Queue something to run within a batch; the future has its answer once the batch is durable.
 
         `refs` are decisions and `keys` pairs of a bandit's name and an event's key that `run` will look up; `bandit` is
-        the one that it is about. If the queue is full this raises at once, so that the caller gets its 503 while there
-        is time to try elsewhere.
+        the one that it is about, and `arms` are those that it decides on. If the queue is full this raises at once, so
+        that the caller gets its 503 while there is time to try elsewhere.
         """
         self.check_room()
         self.waiting += 1
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(Request(run, future, refs, keys, exclusive, bandit))
+        self._queue.append(Request(run, future, refs, keys, exclusive, bandit, arms))
         if exclusive or len(self._queue) >= self._wanted:
             self._wake.set()
         return future
@@ -352,7 +354,7 @@ class GroupCommit:
         ):
             batch, answers = await self._on_journal_thread(self._run_entry, requests)
         else:
-            batch = self._batch(count(self.state.seq + 1))
+            batch = self._batch(count(self.state.seq + 1), requests)
             answers = await self._run_all(requests, batch)
             if batch.events:
                 await self._on_journal_thread(self.store.write, batch.events)
@@ -374,9 +376,9 @@ class GroupCommit:
         """Seconds that the time of events is ahead of this machine's clock."""
         return self.now() - time.time()
 
-    def _batch(self, numbers: Iterable[int]) -> Batch:
+    def _batch(self, numbers: Iterable[int], requests: Iterable[Request] = ()) -> Batch:
         unsettled = self.follower.unsettled
-        return Batch(self.state, self.store, self.now(), numbers, unsettled.turns, unsettled.salt)
+        return Batch(self.state, self.store, self.now(), numbers, unsettled.turns, unsettled.salt, requests)
 
     def _run_entry(self, requests: Sequence[Request]) -> tuple[Batch, list[Any]]:
         """A batch in a transaction that begins before it runs, on the journal's thread: the batch, and its answers.
@@ -390,7 +392,7 @@ class GroupCommit:
         with self.store.entry(len(requests)) as numbers:
             if not self.store.shared:
                 self.follower.fold_upto(numbers[0] - 1)  # what was committed without our hearing of it, see `_serve`
-            batch = self._batch(numbers)
+            batch = self._batch(numbers, requests)
             self._fetch(batch, requests)
             if batch.latest_known > numbers[0]:
                 # These numbers were reserved ahead, and another process has written meanwhile: a reward comes after the

@@ -80,7 +80,8 @@ class Decisions:
     ) -> "asyncio.Future[DecideReply]":
         """Decide on what `read` gave."""
         keys = [(name, request.event_id)] if request.event_id is not None else []
-        return self._group_commit.submit(partial(self._decide, name, request, X, arms), keys=keys, bandit=name)
+        run = partial(self._decide, name, request, X, arms)
+        return self._group_commit.submit(run, keys=keys, bandit=name, arms=arms)
 
     def _decide(
         self, name: str, request: DecideRequest, X: Array | None, arms: ArmTable | None, batch: Batch
@@ -101,7 +102,8 @@ class Decisions:
             if arms is not None and not arms.uses_registered:  # its JSON is gone, see `decide`
                 raise Problem(409, "conflict", "the bandit got other features while this request waited")
             arms = bandit.registered.table(request, X)
-        decided, turn = bandit.propose(request, arms, batch.turn(bandit))
+        turn = batch.turn(bandit)
+        decided, turn = bandit.propose(request, arms, turn, batch.ahead.proposal(bandit, arms, turn))
         if any(policy.is_behind for policy in bandit.networks):
             batch.on_commit.append(partial(self._training.want, bandit.id))
         return self._reply(batch.decide(bandit, decided, turn, request).seq, decided)
