@@ -121,7 +121,7 @@ class Group:
 
 def _cpu_if_alive(process: psutil.Process) -> float:
     """Seconds that a process of the database has computed; that of a connection may have ended with it."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):
         return cpu(process.pid)
     return 0.0
 

@@ -41,7 +41,7 @@ from syndicated.store._base import StoreBusyError, steady_time
 
 MAX_BATCH_REQUESTS = 512
 SLICE_SECONDS = 0.01  # of running requests, after which the event loop has its turn
-COLLECT_SHARE = 0.5  # of the last batch's duration, that the next one waits for those who were answered to ask again
+COLLECT_SHARE = 1.0  # of the last batch's duration, that the next one waits for those who were answered to ask again
 MAX_COLLECT_SECONDS = 0.01
 BATCH_SECONDS = 0.5  # of running requests, after which the others wait for the next batch
 MAX_ATTEMPTS = 3  # at a batch that another process was in the way of
