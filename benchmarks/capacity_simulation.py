@@ -23,6 +23,7 @@ from rich.table import Table
 
 SECONDS = 20.0
 COMMIT_SECONDS = 0.004  # an assumption: a flush of a busy disk, during which a replica only waits
+QUIET_COMMIT_SECONDS = 0.001  # about what it took where the measured point was measured
 CORES = 2
 
 
@@ -46,8 +47,8 @@ def own(constants: Constants, kind: str) -> float:
 class Simulation:
     """Replicas of one database under a load. Computing takes `slow` times as long as on a core of one's own."""
 
-    def __init__(self, replicas: int, constants: Constants, seed: int = 0) -> None:
-        self.replicas = [Replica() for _ in range(replicas)]
+    def __init__(self, replicas: int, constants: Constants, commit: float, seed: int = 0) -> None:
+        self.replicas, self.commit = [Replica() for _ in range(replicas)], commit
         self.constants, self.random = constants, random.Random(seed)
         self.events: list[tuple[float, int, str, int, list[tuple[float, float]]]] = []
         self.count, self.slow, self.closed = 0, 1.0, False
@@ -99,7 +100,7 @@ class Simulation:
         replica.fold, replica.idle = 0.0, False
         replica.busy += compute
         replica.batches += 1
-        self.push(at + compute * self.slow + COMMIT_SECONDS, "answer", k, batch)
+        self.push(at + compute * self.slow + self.commit, "answer", k, batch)
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -122,7 +123,7 @@ def open_table(console: Console, constants: Constants) -> None:
         each, count = rate / found.databases, found.replicas
         costs = constants.decide + REWARDS * constants.reward, constants.fold_decision + REWARDS * constants.fold_reward
         model = each * (costs[0] / count + costs[1] * (1 - 1 / count))
-        simulation = Simulation(count, constants)
+        simulation = Simulation(count, constants, COMMIT_SECONDS)
         simulation.run(SECONDS, rate=each * (1 + REWARDS))
         latencies = [latency for replica in simulation.replicas for latency in replica.latencies]
         busy = sum(replica.busy for replica in simulation.replicas) / count / SECONDS
@@ -141,7 +142,7 @@ def closed_table(console: Console, constants: Constants) -> None:
         low, high = 1.0, 20.0
         for _ in range(20):
             slow = math.sqrt(low * high)
-            simulation = Simulation(count, constants)
+            simulation = Simulation(count, constants, QUIET_COMMIT_SECONDS)
             simulation.slow = slow
             simulation.run(SECONDS / 4, connections=CONNECTIONS)
             answered = sum(len(replica.latencies) for replica in simulation.replicas)
