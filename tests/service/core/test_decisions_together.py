@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.core_service import ASK, Clock, Harness, PlayCore, play, refused, run
+from support.core_service import ASK, Harness, PlayCore, play, refused
 
 from syndicated.policies import LinUCB
 from syndicated.service.bandits import bandit as bandit_module
@@ -91,31 +91,9 @@ def test_they_are_what_each_would_have_been_alone(name: str, tmp_path: Path) -> 
     assert any(isinstance(answer[0], type) and issubclass(answer[0], Problem) for answer in answers[0])
 
 
-def test_they_are_scored_in_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    scores_many = LinUCB.scores_many
-
-    def counted(policy: LinUCB, tables: Any, *rest: Any) -> Any:
-        sizes.append(len(tables))
-        return scores_many(policy, tables, *rest)
-
-    async def test(harness: Harness) -> None:
-        for bandit in "bc":
-            await harness.create(bandit, **GRID)
-        asked = [harness.decide("bc"[n % 2]) for n in range(40)]
-        await asyncio.gather(*asked)
-
-    monkeypatch.setattr(LinUCB, "scores_many", counted)
-    monkeypatch.setattr(LinUCB, "scores", None)
-    play(tmp_path / "together.db", test)
-    assert sizes == [20, 20]
-
-
-@pytest.mark.parametrize(("most", "sizes"), [(7, [7] * 5 + [5]), (1, []), (0, [])])
-def test_so_many_at_once_that_others_do_not_wait(
-    most: int, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Arms times what it costs to score one; fewer than two are proposed alone."""
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tables were scored in each call."""
     found: list[int] = []
     scores_many = LinUCB.scores_many
 
@@ -123,37 +101,51 @@ def test_so_many_at_once_that_others_do_not_wait(
         found.append(len(tables))
         return scores_many(policy, tables, *rest)
 
+    monkeypatch.setattr(LinUCB, "scores_many", counted)
+    return found
+
+
+def test_they_are_scored_in_one_call(play_core: PlayCore, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(harness: Harness) -> None:
+        for bandit in "bc":
+            await harness.create(bandit, **GRID)
+        monkeypatch.setattr(LinUCB, "scores", None)
+        await asyncio.gather(*[harness.decide("bc"[n % 2]) for n in range(40)])
+        assert sizes == [20, 20]
+
+    play_core(test)
+
+
+@pytest.mark.parametrize(("most", "expected"), [(7, [7] * 5 + [5]), (1, []), (0, [])])
+def test_so_many_at_once_that_others_do_not_wait(
+    most: int, expected: list[int], play_core: PlayCore, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arms times what it costs to score one; fewer than two are proposed alone."""
+
     async def test(harness: Harness) -> None:
         await harness.create(**GRID)
         await asyncio.gather(*[harness.decide() for _ in range(40)])
+        assert sizes == expected
 
     monkeypatch.setattr(bandit_module, "MAX_TOGETHER", most * 3 * (2 * 9 + 6))
-    monkeypatch.setattr(LinUCB, "scores_many", counted)
-    play(tmp_path / "together.db", test)
-    assert found == sizes
+    play_core(test)
 
 
-def test_what_was_made_for_others_is_not_used_for_arms_that_are_read_again(tmp_path: Path) -> None:
-    """The features change while the requests wait: those who brought none of their own are read again."""
+def test_what_was_made_for_others_is_not_used_for_arms_that_are_read_again(play_core: PlayCore) -> None:
+    """Arms that are registered change while the requests wait: those who named them are read again."""
 
-    async def test() -> None:
-        harness = Harness(tmp_path / "features.db", Clock())
-        try:
-            await harness.create(**GRID)
-            await harness.service.admin.put_arms("", "b", [Arm("a", x=[1.0, 0.0, 0.0]), Arm("b", x=[0.0, 1.0, 0.0])])
-            decide = harness.service.decisions.decide
-            ask = DecideRequest(arms=["a", "b"])
-            changed = harness.service.admin.put_arms("", "b", [Arm("b", x=[0.0, 0.0, 9.0])])
-            replies = await asyncio.gather(*[decide("b", ask) for _ in range(30)])
-            await changed
-            seqs = [harness.service.decisions.ids.seq(reply.decision_id) for reply in replies]
-            records = [harness.service.state.record(seq) for seq in seqs]
-            rows = {record.decided.x for record in records if record is not None and record.decided.arm == "b"}
-            assert rows == {np.array([0.0, 0.0, 9.0]).tobytes()}
-        finally:
-            await harness.service.stop()
+    async def test(harness: Harness) -> None:
+        await harness.create(**GRID)
+        service, ask = harness.service, DecideRequest(arms=["a", "b"])
+        await service.admin.put_arms("", "b", [Arm("a", x=[1.0, 0.0, 0.0]), Arm("b", x=[0.0, 1.0, 0.0])])
+        changed = service.admin.put_arms("", "b", [Arm("b", x=[0.0, 0.0, 9.0])])
+        replies = await asyncio.gather(*[service.decisions.decide("b", ask) for _ in range(30)])
+        await changed
+        records = [service.state.record(service.decisions.ids.seq(reply.decision_id)) for reply in replies]
+        rows = {record.decided.x for record in records if record is not None and record.decided.arm == "b"}
+        assert rows == {np.array([0.0, 0.0, 9.0]).tobytes()}
 
-    run(test())
+    play_core(test)
 
 
 def test_one_that_was_read_for_other_features_is_refused_alone(play_core: PlayCore) -> None:
