@@ -63,27 +63,25 @@ class Syndicated(Adaptive):
         return [layer.probabilities(self.logw[own]) for _, layer, own in self._layers]
 
     def choose(self, rng: Stream) -> Choice:
+        params: dict[str, float] = {}
+        index: list[int] = []
+        probability: list[float] = []
         uniforms = rng.uniforms(len(self._layers)).tolist()
-        pairs = [layer.draw(self.logw[own], u) for (_, layer, own), u in zip(self._layers, uniforms, strict=True)]
-        return self._choice(pairs)
+        for (axis, layer, own), u in zip(self._layers, uniforms, strict=True):
+            i, p = layer.draw(self.logw[own], u)
+            params |= axis[i]
+            index.append(i)
+            probability.append(p)
+        return Choice(params, tuple(index), tuple(probability))
 
     def choose_many(self, rng: Stream, periods: int) -> list[Choice]:
         uniforms = np.ascontiguousarray(rng.uniforms_of_rounds(periods, len(self._layers)).T)
         drawn = [layer.draw_many(self.logw[own], u) for (_, layer, own), u in zip(self._layers, uniforms, strict=True)]
-        choices: list[Choice] = []
-        made: dict[tuple[tuple[int, float], ...], Choice] = {}
-        for pairs in zip(*drawn, strict=True):
-            if pairs not in made:
-                made[pairs] = self._choice(pairs)
-            choices.append(made[pairs])
-        return choices
-
-    def _choice(self, drawn: Sequence[tuple[int, float]]) -> Choice:
-        """The choice of the candidates that were drawn, with their probabilities."""
-        params: dict[str, float] = {}
-        for (axis, _, _), (i, _) in zip(self._layers, drawn, strict=True):
-            params |= axis[i]
-        return Choice(params, tuple([i for i, _ in drawn]), tuple([p for _, p in drawn]))
+        choices: dict[tuple[tuple[int, float], ...], Choice] = {}
+        for pairs in dict.fromkeys(zip(*drawn, strict=True)):
+            index, probability = zip(*pairs, strict=True)
+            choices[pairs] = Choice(self._point(index), index, probability)
+        return [choices[pairs] for pairs in zip(*drawn, strict=True)]
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         y = self.rescale(reward)
