@@ -45,7 +45,7 @@ from syndicated.types import ArmId, Array, Choice, NamedArms
 
 EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a change starts a new epoch
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
-MAX_TOGETHER = 2**21  # products of scoring the arms of several requests at once, which take a millisecond or two
+MAX_TOGETHER = 2**21  # products of scoring the arms of several requests at once, which take 1 to 3 ms
 MIN_ALARM_REWARDS = 1000  # before an alarm can be raised
 BEGIN_BYTES = 2**19  # of a copy, that take as long as to begin one
 COMPRESSED_BYTES = 2**20  # that are decompressed at once

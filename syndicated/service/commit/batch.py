@@ -14,7 +14,7 @@ from syndicated.service.bandits.messages import DecideRequest
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Decided, Record, encode
 from syndicated.service.bandits.state import State
-from syndicated.service.commit.ahead import Ahead
+from syndicated.service.commit.proposals import Proposals
 from syndicated.store import Event, Store, StoreError
 from syndicated.store._seal import PackedBody
 
@@ -50,7 +50,7 @@ class Batch:
         self.turns: dict[int, Turn] = dict(turns)  # where the next decisions of bandits stand, of those that have some
         self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}
-        self.ahead = Ahead((each.bandit, each.arms) for each in requests if each.arms is not None)
+        self.proposals = Proposals((each.bandit, each.arms) for each in requests if each.arms is not None)
 
     def fetch(self, refs: Iterable[int], keys: Iterable[tuple[int, str]]) -> None:
         """Read from the journal, at once, what the requests will ask for and memory does not have."""

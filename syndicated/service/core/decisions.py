@@ -103,7 +103,7 @@ class Decisions:
                 raise Problem(409, "conflict", "the bandit got other features while this request waited")
             arms = bandit.registered.table(request, X)
         turn = batch.turn(bandit)
-        decided, turn = bandit.propose(request, arms, turn, batch.ahead.proposal(bandit, arms, turn))
+        decided, turn = bandit.propose(request, arms, turn, batch.proposals.take(bandit, arms, turn))
         if any(policy.is_behind for policy in bandit.networks):
             batch.on_commit.append(partial(self._training.want, bandit.id))
         return self._reply(batch.decide(bandit, decided, turn, request).seq, decided)

@@ -10,9 +10,11 @@ from support.core_service import ASK, Harness, PlayCore, play, refused
 
 from syndicated.policies import LinUCB
 from syndicated.service.bandits import bandit as bandit_module
-from syndicated.service.bandits.messages import Arm, DecideReply, DecideRequest
+from syndicated.service.bandits.bandit import Bandit, Turn
+from syndicated.service.bandits.messages import Arm, DecideReply, DecideRequest, Spec
 from syndicated.service.bandits.problems import Problem
 from syndicated.store import Event
+from syndicated.types import Choice
 
 GRID: dict[str, Any] = {
     "tuner": {"name": "Syndicated", "horizon": 1000},
@@ -146,6 +148,19 @@ def test_what_was_made_for_others_is_not_used_for_arms_that_are_read_again(play_
         assert rows == {np.array([0.0, 0.0, 9.0]).tobytes()}
 
     play_core(test)
+
+
+def test_replicas_draw_apart_from_each_other_also_together() -> None:
+    bandit = Bandit(1, "b", Spec(features={"kind": "vector", "dim": 3}, **GRID), 1)
+    tables = [bandit.registered.table(ASK, None)] * 30
+    first, other = (Turn(0, 0, Choice({}), salt) for salt in (5, 6))
+    for turn in (first, other, first):
+        together = bandit.propose_many(tables, turn)
+        alone = [bandit.agent.player.propose(tables[0].X, n, turn.choice, explain=True) for n in range(30)]
+        assert [repr(seen.decision.choice) for seen in together] == [repr(seen.decision.choice) for seen in alone]
+        assert bandit.agent.player.salt == turn.salt
+    drawn = [[seen.decision.choice for seen in bandit.propose_many(tables, turn)] for turn in (first, other)]
+    assert drawn[0] != drawn[1]
 
 
 def test_one_that_was_read_for_other_features_is_refused_alone(play_core: PlayCore) -> None:

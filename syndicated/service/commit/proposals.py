@@ -1,4 +1,4 @@
-"""Proposals ahead of their turn: those for many decisions of a batch cost less together than one by one.
+"""Proposals for the decisions of a batch, made together: so they cost less than one by one.
 
 Nothing is learned within a batch, so a proposal depends on the arms and the round alone. Each is made for the round at
 which its decision will have its turn if all before it are made too. If one of them is not, since it is refused or
@@ -13,7 +13,7 @@ from syndicated.service.bandits.arms import ArmTable
 from syndicated.service.bandits.bandit import Bandit, Turn
 
 
-class Ahead:
+class Proposals:
     """What players propose for the decisions of a batch."""
 
     def __init__(self, asked: Iterable[tuple[str, ArmTable]]) -> None:
@@ -24,7 +24,7 @@ class Ahead:
         self._made: dict[tuple[int, int], tuple[ArmTable, Proposal]] = {}  # by bandit and round
         self._upto: dict[int, int] = {}  # the round of each bandit up to which this was tried
 
-    def proposal(self, bandit: Bandit, arms: ArmTable, turn: Turn) -> Proposal | None:
+    def take(self, bandit: Bandit, arms: ArmTable, turn: Turn) -> Proposal | None:
         """The proposal for these arms at this turn; None if it is to be made alone."""
         if turn.round >= self._upto.get(bandit.id, 0):
             self._propose(bandit, arms, turn)
