@@ -1,62 +1,68 @@
-"""What the rewards say of the parameters of arms, apart from any prior: it can be seen under another scale or prior."""
+"""What the rewards say of the parameters of arms, apart from any prior: it can be seen under another scale or prior.
+
+What is known of D parameters is a precision and, in the last column, a shift: D rows and D + 1 columns.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from syndicated.types import Array, Ints
+from syndicated.types import Array
+
+
+class Change(NamedTuple):
+    """Of the scale of features: a row z becomes `stretch` z + `moved` z[0]."""
+
+    stretch: Array
+    moved: Array
+
+    @classmethod
+    def of(cls, center: Array, weight: Array, new_center: Array, new_weight: Array) -> "Change":
+        stretch = np.divide(new_weight, weight, where=weight > 0, out=np.zeros_like(weight))
+        return cls(np.append(1.0, stretch), np.append(0.0, new_weight * (center - new_center)))
+
+    def seen(self, known: Array) -> Array:
+        """What is known, in the new scale."""
+        precisions = known[..., :-1] * self.stretch + known[..., :1] * self.moved
+        half = _with_shifts(precisions, known[..., -1:])
+        return half * self.stretch[:, None] + half[..., :1, :] * self.moved[:, None]
+
+
+def known_of(prior: Array, covariances: Array, own: Array) -> Array:
+    """What the rewards of each arm say of its own parameters, given the shared ones."""
+    precisions = np.asarray(np.linalg.inv(covariances), dtype=np.float64)
+    return _with_shifts(precisions - np.diag(1 / prior), precisions @ own[..., None])
 
 
 def seen_by_common(prior: Array, covariances: Array, own: Array) -> Array:
-    """The precision and, in the last column, the shift that each arm's rewards put on what all arms share."""
-    precisions = np.diag(1 / prior) - covariances / np.multiply.outer(prior, prior)
-    return np.concatenate([precisions, (own / prior)[..., None]], axis=-1)
+    """What the rewards of these arms together say of the parameters that all arms share."""
+    precision = len(own) * np.diag(1 / prior) - covariances.sum(axis=0) / np.multiply.outer(prior, prior)
+    return _with_shifts(precision, (own.sum(axis=0) / prior)[:, None])
 
 
-class Information(NamedTuple):
-    """The precisions and shifts of the arms' rewards, and what retired arms leave on the shared parameters."""
-
-    arms: Ints
-    precisions: Array
-    shifts: Array
-    retired: Array
-
-    def seen_from(self, center: Array, weight: Array, new_center: Array, new_weight: Array) -> "Information":
-        """The same in another scale of features: z becomes Q'z."""
-        Q = np.diag(np.append(1.0, np.divide(new_weight, weight, where=weight > 0, out=np.zeros_like(weight))))
-        Q[0, 1:] = -new_weight * (new_center - center)
-        retired = self.retired
-        if retired.size:
-            retired = np.column_stack([Q.T @ retired[:, :-1] @ Q, Q.T @ retired[:, -1]])
-        return Information(self.arms, Q.T @ self.precisions @ Q, self.shifts @ Q, retired)
-
-    def solve(self, prior: Array) -> tuple[Array, Array]:
-        """The covariances and the means of the arms' own parameters, given the shared ones."""
-        covariances = np.asarray(np.linalg.inv(self.precisions + np.diag(1 / prior)), dtype=np.float64)
-        return covariances, np.einsum("kij,kj->ki", covariances, self.shifts)
-
-    def solve_common(self, prior: Array, common_prior: Array, covariances: Array, own: Array) -> tuple[Array, Array]:
-        """The covariance and the mean of the shared parameters, of what `solve` gives under the same prior."""
-        return _solved(self._seen(prior, covariances, own), common_prior)
-
-    def log_evidence(self, prior: Array, common_prior: Array, level: float, noise: float) -> float:
-        """How likely the rewards are under these priors, but for what is the same under any."""
-        centred = self._replace(
-            shifts=(self.shifts - level * self.precisions[:, :, 0]) / noise,
-            retired=np.column_stack([self.retired[:, :-1], (self.retired[:, -1] - level * self.retired[:, 0]) / noise]),
-        )
-        covariances, own = centred.solve(prior)
-        seen = centred._seen(prior, covariances, own)
-        covariance, common = _solved(seen, common_prior)
-        fits = np.sum(own * centred.shifts) + common @ seen[:, -1]
-        volumes = np.linalg.slogdet(covariances / prior)[1].sum() + np.linalg.slogdet(covariance / common_prior)[1]
-        return 0.5 * float(fits + volumes)
-
-    def _seen(self, prior: Array, covariances: Array, own: Array) -> Array:
-        return np.asarray(seen_by_common(prior, covariances, own).sum(axis=0) + self.retired)
+def solve(known: Array, prior: Array) -> tuple[Array, Array]:
+    """The covariances and the means of what is known, with a prior."""
+    covariances = np.asarray(np.linalg.inv(known[..., :-1] + np.diag(1 / prior)), dtype=np.float64)
+    return covariances, (covariances @ known[..., -1:])[..., 0]
 
 
-def _solved(seen: Array, prior: Array) -> tuple[Array, Array]:
-    """The covariance and the mean of what was seen, a precision and a shift."""
-    covariance: Array = np.asarray(np.linalg.inv(seen[:, :-1] + np.diag(1 / prior)), dtype=np.float64)
-    return covariance, covariance @ seen[:, -1]
+def centred(known: Array, level: float, noise: float) -> Array:
+    """What is known if rewards count from the level, in units of the noise."""
+    return _with_shifts(known[..., :-1], (known[..., -1:] - level * known[..., :1]) / noise)
+
+
+def log_evidence(known: Array, retired: Array, prior: Array, common_prior: Array) -> float:
+    """How likely the rewards of arms are under these priors, but for what is the same under any.
+
+    `retired` is what is known of the shared parameters from arms that are gone. Both are `centred`.
+    """
+    covariances, own = solve(known, prior)
+    seen = seen_by_common(prior, covariances, own) + retired
+    covariance, common = solve(seen, common_prior)
+    fits = np.sum(own * known[..., -1]) + common @ seen[:, -1]
+    volumes = np.linalg.slogdet(covariances / prior)[1].sum() + np.linalg.slogdet(covariance / common_prior)[1]
+    return 0.5 * float(fits + volumes)
+
+
+def _with_shifts(precisions: Array, shifts: Array) -> Array:
+    return np.concatenate([precisions, shifts], axis=-1)

@@ -9,6 +9,9 @@ delta_k given theta_0, and mean = P Σ shift z, a change of a site by (dt, dn) i
     theta_0 sees the row v,                with the precision dt/(1 + dt s), the shift (dn - dt z'mean)/(1 + dt s)
 
 The logit or reward of a row is then z'mean + v'theta_0 with the variance s + v'Cov(theta_0)v.
+
+Arms that are `behind` have their models in the scale, and with the prior, of before: see `ArmModels`. What all arms
+share is in the scale of now.
 """
 
 import math
@@ -28,17 +31,18 @@ Flags = npt.NDArray[np.bool_]
 MAX_SCALED = 5.0  # of a feature in scaled units: what is farther out is as far out as this
 MIN_CAVITY = 1e-8  # of the precision that is left without a site; with less, the site stays as it is
 LEFT = 1.0  # in place of a site's precision, which is at most 1/4: what it said stays as it is
-SCALE = "f8[::1], f8[::1]"  # center, weight
-ARMS = "f8[:,::1], f8[:,:,::1], i8[::1]"  # own, covariances, plays
-BELIEF = "f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1]"  # sums, prior, common, common_covariance, common_prior
+NOW, BEFORE = range(2)  # the entries of centers, weights and priors
+SCALES = "f8[:,::1], f8[:,::1]"  # centers, weights
+ARMS = "f8[:,::1], f8[:,:,::1], i8[::1], i8[::1]"  # own, covariances, plays, behind
+BELIEF = "f8[::1], f8[:,::1], f8[::1], f8[:,::1], f8[::1]"  # sums, priors, common, common_covariance, common_prior
 TIE_BREAK = 1e-9  # of a standard deviation
 # The entries of `ArmModels.sums`; the sizes of the last errors come after them.
 ORIGIN, TOTAL, ERRORS, JUDGED, ROWS, CENTRED, SEEN, LIMIT, EXCESS, TIES, LAST, LEARNED, *_LEVEL, SIZES = range(16)
 MOVING, FOLLOWING, LEVEL_ALARM = _LEVEL
 SUMS = SIZES + MAX_SIZES
 RING = "f8[:,:,::1], f8[:,::1], f8[:,::1], i8[::1], f8[:,::1]"  # rows, rewards, sites, next_visit, falls
-MODEL = f"Tuple(({SCALE}, {ARMS}, {BELIEF}))"
-Model = tuple[Array, Array, Array, Array, Ints, Array, Array, Array, Array, Array]
+MODEL = f"Tuple(({SCALES}, {ARMS}, {BELIEF}))"
+Model = tuple[Array, Array, Array, Array, Ints, Ints, Array, Array, Array, Array, Array]
 Ring = tuple[Array, Array, Array, Ints, Array]
 LAST_ERROR, SUSPICION = range(2)  # the entries of an arm's `falls`
 MIN_WATCHED = 5  # plays for each parameter: what a model of fewer predicts to be best is so by chance, and pays less
@@ -128,7 +132,16 @@ def unit_of(sums: Array, is_logistic: bool) -> float:
     return math.sqrt(sums[ERRORS] / sums[JUDGED]) if sums[ERRORS] > 0.0 else max(1.0, abs(sums[ORIGIN]))
 
 
-@compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], b1[::1], b1, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"void(f8[::1], {SCALES})")
+def bring_up(v: Array, centers: Array, weights: Array) -> None:
+    """The row that what all arms share sees, from the scale of before to that of now."""
+    for j in range(len(v) - 1):
+        before, now = weights[BEFORE, j], weights[NOW, j]
+        moved = (centers[BEFORE, j] - centers[NOW, j]) * now
+        v[j + 1] = moved * v[0] + (v[j + 1] * now / before if before > 0.0 else 0.0)
+
+
+@compiled(f"void(f8[::1], f8[::1], f8[:,::1], i8[::1], b1[::1], b1, {SCALES}, {ARMS}, {BELIEF})")
 def beliefs(
     means: Array,
     sds: Array,
@@ -136,13 +149,14 @@ def beliefs(
     numbers: Ints,
     left_out: Flags,
     is_logistic: bool,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -151,15 +165,18 @@ def beliefs(
 
     `left_out` may be empty: then none is.
     """
-    D, level, unit = len(prior), level_of(sums), unit_of(sums, is_logistic)
+    D, level, unit = priors.shape[1], level_of(sums), unit_of(sums, is_logistic)
     z, u, w = np.empty(D), np.empty(D), np.empty(D)
     for a in range(len(numbers)):
         if len(left_out) and left_out[a]:
             means[a], sds[a] = LAST_OF_ALL, 0.0
             continue
-        scale_row(z, X[a], center, weight)
         k, m = numbers[a], sums[ORIGIN] + sums[MOVING] * sums[FOLLOWING]
-        if not 0 <= k < len(plays) or plays[k] == 0:
+        known = 0 <= k < len(plays) and plays[k] > 0
+        scale = behind[k] if known else NOW
+        prior = priors[scale]
+        scale_row(z, X[a], centers[scale], weights[scale])
+        if not known:
             for i in range(D):
                 u[i] = prior[i] * z[i]
             s = inner(z, u)
@@ -169,6 +186,8 @@ def beliefs(
         if len(common):
             for i in range(D):
                 u[i] /= prior[i]
+            if scale == BEFORE:
+                bring_up(u, centers, weights)
             s += times(common_covariance, u, w)
             m += inner(u, common) + level * w[0] / common_prior[0]
         else:
@@ -183,7 +202,7 @@ def neglect(played: int, K: int, sums: Array, look_again: float) -> float:
     return math.sqrt(1.0 + look_again * math.log(missed)) if missed > 1.0 else 1.0
 
 
-@compiled(f"void(b1[::1], f8[:,::1], i8[::1], f8, f8, b1, {SCALE}, {ARMS}, f8[::1], f8[::1])")
+@compiled(f"void(b1[::1], f8[:,::1], i8[::1], f8, f8, b1, {SCALES}, {ARMS}, f8[::1], f8[:,::1])")
 def find_beaten(
     out: Flags,
     X: Array,
@@ -191,23 +210,26 @@ def find_beaten(
     boldness: float,
     look_again: float,
     is_logistic: bool,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
 ) -> None:
     """Which arms with models of their own cannot have the largest score, whatever their standard deviations are.
 
     None is wider than before anything was known, which takes O(D) to see where the standard deviation takes O(D²).
     """
-    K, D, level, unit = len(numbers), len(prior), level_of(sums), unit_of(sums, is_logistic)
+    K, D, level, unit = len(numbers), priors.shape[1], level_of(sums), unit_of(sums, is_logistic)
     z, most, lead = np.empty(D), np.empty(K), -np.inf
     for a in range(K):
-        scale_row(z, X[a], center, weight)
         played = plays[numbers[a]] if 0 <= numbers[a] < len(plays) else 0
+        scale = behind[numbers[a]] if played else NOW
+        prior = priors[scale]
+        scale_row(z, X[a], centers[scale], weights[scale])
         m, s = level, 0.0
         if played == 0:
             for i in range(D):
@@ -228,7 +250,7 @@ def find_beaten(
         out[a] = most[a] < lead
 
 
-@compiled(f"i8(f8[:,::1], f8[::1], f8[:,::1], i8[::1], f8[::1], f8[::1], b1[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"i8(f8[:,::1], f8[::1], f8[:,::1], i8[::1], f8[::1], f8[::1], b1[::1], f8, b1, {SCALES}, {ARMS}, {BELIEF})")
 def ucb_scores_of_arms(
     out: Array,
     means: Array,
@@ -239,13 +261,14 @@ def ucb_scores_of_arms(
     left_out: Flags,
     look_again: float,
     is_logistic: bool,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -256,7 +279,7 @@ def ucb_scores_of_arms(
     """
     K = len(numbers)
     sds, unknown = np.empty(K), 0
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    model = (centers, weights, own, covariances, plays, behind, sums, priors, common, common_covariance, common_prior)
     beliefs(means, sds, X, numbers, left_out, is_logistic, *model)
     for a in range(K):
         played = plays[numbers[a]] if 0 <= numbers[a] < len(plays) else 0
@@ -270,7 +293,7 @@ def ucb_scores_of_arms(
 
 
 @compiled(
-    f"void(f8[:,::1], f8[:,::1], i8[::1], f8[::1], b1[::1], f8, f8, b1, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})"
+    f"void(f8[:,::1], f8[:,::1], i8[::1], f8[::1], b1[::1], f8, f8, b1, b1, u8, u8, u8, u8, {SCALES}, {ARMS}, {BELIEF})"
 )
 def drawn_scores_of_arms(
     out: Array,
@@ -286,13 +309,14 @@ def drawn_scores_of_arms(
     purpose: Word,
     round_: Word,
     block: Word,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -302,7 +326,7 @@ def drawn_scores_of_arms(
     If arms are known, the bonus of each becomes wider or narrower by `wide` times a normal draw of its own.
     """
     K, means = len(numbers), np.empty(len(numbers))
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    model = (centers, weights, own, covariances, plays, behind, sums, priors, common, common_covariance, common_prior)
     given = (left_out, look_again, is_logistic, *model)
     unknown = ucb_scores_of_arms(out, means, X, numbers, boldness, np.empty(0), *given)
     if unknown > 1 and breaks_ties:
@@ -319,7 +343,7 @@ def drawn_scores_of_arms(
                 out[n, a] = means[a] + (out[n, a] - means[a]) * (1.0 + wide * draws[place])
 
 
-@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, u8, u8, {SCALE}, {ARMS}, {BELIEF})")
+@compiled(f"void(i8[::1], f8[:,::1], i8[::1], f8[::1], f8, f8, b1, u8, u8, u8, u8, {SCALES}, {ARMS}, {BELIEF})")
 def best_of_arms(
     out: Ints,
     X: Array,
@@ -332,20 +356,22 @@ def best_of_arms(
     purpose: Word,
     round_: Word,
     block: Word,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
 ) -> None:
     """The arm with the largest of `drawn_scores_of_arms` for every point, ties being broken."""
     K = len(numbers)
-    arms, belief = (center, weight, own, covariances, plays, sums, prior), (common, common_covariance, common_prior)
+    arms = (centers, weights, own, covariances, plays, behind, sums, priors)
+    belief = (common, common_covariance, common_prior)
     scores, beaten = np.empty((len(boldness), K)), np.zeros(K, dtype=np.bool_)
     if len(common) == 0 and wide == 0.0:
         find_beaten(beaten, X, numbers, boldness.max(), look_again, is_logistic, *arms)
@@ -376,7 +402,7 @@ def best_of_alike(
     for a in range(len(X)):
         for j in range(len(x)):
             X[a, j] = x[j]
-    count = int(model[5][ROWS])
+    count = int(model[6][ROWS])
     wide = spread * (round_ - count) / round_ if round_ > count else 0.0
     address = (seed, purpose, np.uint64(round_), np.uint64(0))
     given = (boldness, look_again, wide, is_logistic, *address, *model)
@@ -404,7 +430,7 @@ def best_of_arms_many(
         best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
 
 
-@compiled(f"void(f8[::1], f8[:,::1], {SCALE}, f8[:,::1], f8[::1])")
+@compiled("void(f8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[::1])")
 def along(out: Array, X: Array, center: Array, weight: Array, P: Array, direction: Array) -> None:
     """z'direction / sqrt(z'P z) of every row."""
     z, u = np.empty(len(direction)), np.empty(len(direction))
@@ -451,7 +477,7 @@ def watch_arm(fall: Array, error: float) -> None:
         fall[SUSPICION] = max(0.0, fall[SUSPICION] + min((error - 0.5 * m) * m, MAX_GAIN))
 
 
-@compiled(f"f8(f8[::1], f8, b1, f8[::1], i8, f8[::1], f8[:,::1], {BELIEF})")
+@compiled(f"f8(f8[::1], f8, b1, f8[::1], i8, f8[::1], f8[:,::1], i8, {SCALES}, {BELIEF})")
 def visit(
     z: Array,
     reward: float,
@@ -460,8 +486,11 @@ def visit(
     place: int,
     mean: Array,
     P: Array,
+    scale: int,
+    centers: Array,
+    weights: Array,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -472,13 +501,15 @@ def visit(
     the site stand side by side in `sites`. A precision that has hardly changed stays: the mean comes to the same fit by
     the shift alone, and the covariance, which is most of the work, is left as it is.
     """
-    D = len(z)
+    D, prior = len(z), priors[scale]
     u, v, w = np.empty(D), np.empty(D), np.empty(D)
     s, own = times(P, z, u), inner(z, mean)
     m, total = own, s
     if len(common):
         for i in range(D):
             v[i] = u[i] / prior[i]
+        if scale == BEFORE:
+            bring_up(v, centers, weights)
         total += times(common_covariance, v, w)
         m += inner(v, common) + level_of(sums) * w[0] / common_prior[0]
     else:
@@ -519,30 +550,28 @@ def visit(
     return error
 
 
-@compiled(f"void({SCALE}, {SCALE}, i8[::1], f8[:,:,::1], f8[:,::1])")
-def leave_cut_rows(
-    center: Array, weight: Array, new_center: Array, new_weight: Array, plays: Ints, rows: Array, sites: Array
-) -> None:
-    """Leave the sites of rows for good that are cut in one of these two scales."""
-    for k in range(len(plays)):
+@compiled(f"void(i8[::1], {SCALES}, i8[::1], f8[:,:,::1], f8[:,::1])")
+def leave_cut_rows(arms: Ints, centers: Array, weights: Array, plays: Ints, rows: Array, sites: Array) -> None:
+    """Leave the sites of these arms' rows for good that are cut in one of the two scales."""
+    for k in arms:
         for place in range(min(plays[k], rows.shape[1])):
             for j in range(rows.shape[2]):
                 x = rows[k, place, j]
-                far = max(abs(x - center[j]) * weight[j], abs(x - new_center[j]) * new_weight[j])
-                if far > MAX_SCALED:
+                before, now = (x - centers[BEFORE, j]) * weights[BEFORE, j], (x - centers[NOW, j]) * weights[NOW, j]
+                if max(abs(before), abs(now)) > MAX_SCALED:
                     sites[k, 2 * place] = LEFT
                     break
 
 
-@compiled("void(f8[::1], f8[::1])")
-def weigh_first_values(x: Array, weight: Array) -> None:
+@compiled("void(f8[::1], f8[:,::1])")
+def weigh_first_values(x: Array, weights: Array) -> None:
     """A column that had only been 0, such as that of a new category, is weighed by its first value.
 
     Before the row is learned: visits would find it elsewhere than it was put.
     """
     for j in range(len(x)):
-        if x[j] != 0.0 and weight[j] == 0.0:
-            weight[j] = 1.0 / abs(x[j])
+        if x[j] != 0.0 and weights[NOW, j] == 0.0:
+            weights[:, j] = 1.0 / abs(x[j])
 
 
 @compiled("void(f8[::1], f8[:,::1], f8[::1])")
@@ -558,19 +587,20 @@ def observe(x: Array, columns: Array, sums: Array) -> None:
         columns[1, j] += apart * (value - columns[0, j])
 
 
-@compiled(f"void(i8, f8[::1], f8, b1, {SCALE}, {ARMS}, {BELIEF}, {RING})")
+@compiled(f"void(i8, f8[::1], f8, b1, {SCALES}, {ARMS}, {BELIEF}, {RING})")
 def learn_row(
     k: int,
     x: Array,
     reward: float,
     is_logistic: bool,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -585,10 +615,11 @@ def learn_row(
     The row is written over the oldest that the arm still has, whose site stays in the model for good. A few of the
     others are then visited, whose sites were made when less was known; a linear model has no others.
     """
-    z, P, mean = np.empty(len(prior)), covariances[k], own[k]
+    D, P, mean = priors.shape[1], covariances[k], own[k]
+    z = np.empty(D)
     if plays[k] == 0:
-        for i in range(len(prior)):
-            mean[i], P[i, :], P[i, i] = 0.0, 0.0, prior[i]
+        for i in range(D):
+            mean[i], P[i, :], P[i, i] = 0.0, 0.0, priors[NOW, i]
     if not is_logistic:
         sums[TIES] += reward == sums[LAST]
         sums[LAST] = reward
@@ -604,29 +635,30 @@ def learn_row(
         if turn > 0:
             place = next_visit[k] % live
             next_visit[k] = place + 1
-        scale_row(z, rows[k, place], center, weight)
-        belief = (sums, prior, common, common_covariance, common_prior)
+        scale_row(z, rows[k, place], centers[behind[k]], weights[behind[k]])
+        belief = (behind[k], centers, weights, sums, priors, common, common_covariance, common_prior)
         error = visit(z, rewards[k, place], is_logistic, sites[k], place, mean, P, *belief)
         if turn == 0:
-            if plays[k] > MIN_WATCHED * len(prior):
+            if plays[k] > MIN_WATCHED * D:
                 watch_arm(falls[k], error if is_logistic else error / unit_of(sums, is_logistic))
             sums[ERRORS] += error * error
             sums[JUDGED] += 1.0
 
 
-@compiled(f"void(i8[::1], f8[:,::1], f8[::1], b1, {SCALE}, {ARMS}, {BELIEF}, {RING})")
+@compiled(f"void(i8[::1], f8[:,::1], f8[::1], b1, {SCALES}, {ARMS}, {BELIEF}, {RING})")
 def learn_rows(
     numbers: Ints,
     X: Array,
     given: Array,
     is_logistic: bool,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -637,7 +669,7 @@ def learn_rows(
     falls: Array,
 ) -> None:
     """The rewards of several rows in turn, counted; those of an arm below 0 are left out."""
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    model = (centers, weights, own, covariances, plays, behind, sums, priors, common, common_covariance, common_prior)
     for n in range(len(numbers)):
         if numbers[n] >= 0:
             learn_row(numbers[n], X[n], given[n], is_logistic, *model, rows, rewards, sites, next_visit, falls)
@@ -645,20 +677,21 @@ def learn_rows(
             sums[ROWS] += 1.0
 
 
-@compiled(f"i8(i8, f8[::1], f8, b1, f8[:,::1], {SCALE}, {ARMS}, {BELIEF}, {RING})")
+@compiled(f"i8(i8, f8[::1], f8, b1, f8[:,::1], {SCALES}, {ARMS}, {BELIEF}, {RING})")
 def learn_reward(
     k: int,
     x: Array,
     reward: float,
     is_logistic: bool,
     columns: Array,
-    center: Array,
-    weight: Array,
+    centers: Array,
+    weights: Array,
     own: Array,
     covariances: Array,
     plays: Ints,
+    behind: Ints,
     sums: Array,
-    prior: Array,
+    priors: Array,
     common: Array,
     common_covariance: Array,
     common_prior: Array,
@@ -672,8 +705,8 @@ def learn_reward(
     if sums[ROWS] == 0.0 and sums[CENTRED] > 0.0:
         sums[ORIGIN] = reward
     reward -= sums[ORIGIN]
-    weigh_first_values(x, weight)
-    model = (center, weight, own, covariances, plays, sums, prior, common, common_covariance, common_prior)
+    weigh_first_values(x, weights)
+    model = (centers, weights, own, covariances, plays, behind, sums, priors, common, common_covariance, common_prior)
     learn_row(k, x, reward, is_logistic, *model, rows, rewards, sites, next_visit, falls)
     observe(x, columns, sums)
     return int(sums[ROWS])
@@ -692,7 +725,7 @@ def learn_rewards(
     ring: Ring,
 ) -> int:
     """`learn_reward` one after the other, until so many are due, an alarm, or an arm that has no place: how many."""
-    plays, sums, falls, learned = model[4], model[5], ring[4], model + ring
+    plays, sums, falls, learned = model[4], model[6], ring[4], model + ring
     for n in range(len(numbers)):
         k = numbers[n]
         if k >= len(plays):
@@ -731,7 +764,7 @@ def replay_arms(
     Until so many rewards are due, an alarm, the first reward of an arm, or scores that are not finite: how many rounds,
     and the arm whose reward was the reason, or -1.
     """
-    plays, sums, falls, learned = model[4], model[5], ring[4], model + ring
+    plays, sums, falls, learned = model[4], model[6], ring[4], model + ring
     X = np.empty((len(numbers), rows_of_rounds.shape[1]))
     for t in range(len(rows_of_rounds)):
         asked = (boldness, look_again, spread, is_logistic, seed, purpose, round_ + t, model)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from syndicated._learner import Learner
-from syndicated._models.arm_information import Information, seen_by_common
+from syndicated._learner import Learner, within
+from syndicated._models.arm_information import Change, centred, known_of, log_evidence, seen_by_common, solve
 from syndicated._models.arm_kernels import (
+    BEFORE,
     CENTRED,
     ERRORS,
     EXCESS,
@@ -25,6 +26,7 @@ from syndicated._models.arm_kernels import (
     LEVEL_ALARM,
     LIMIT,
     MOVING,
+    NOW,
     ORIGIN,
     ROWS,
     SEEN,
@@ -58,6 +60,10 @@ MIN_EARLY = 8  # rewards before one of them may be an outlier
 RING_ROWS = 64  # that a logistic model of an arm can still visit
 REFRESH_GROWTH = 1.5  # of the number of rows, after which scales and priors are looked at again
 MAX_DRIFT = 1.25  # of a scale, before the models are brought to a new one
+MAX_AT_ONCE = 2**18  # entries of covariances that are brought to a new scale at once, which takes 10 to 30 ms
+WITH_EACH_REWARD = 2**11  # of those that are left then; several hundred rewards may be learned at once
+MAX_WEIGHED = 2**16  # entries of covariances that a share is judged by, and `MIN_WEIGHED` arms at least
+MIN_WEIGHED = 3
 ROUNDED_AWAY = 1e-20  # of a variance, in units of the squared mean
 ROUNDING = 1e-9  # of a mean, by which the variance of a column of 0 and 1 may be off
 COMMON_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)  # of the prior variance, chosen by evidence
@@ -66,7 +72,7 @@ NO_INTERCEPT_VARIANCE = 1e-100
 LOOK_AGAIN, LOOK_AGAIN_ALIKE = 1.0, 3.0  # at neglected arms: rows that differ explore by themselves
 INTERCEPT_VARIANCE = 1.0  # of an arm's level, in logits or in the noise's variance
 LARGE = ("own", "covariances", "rows", "rewards", "sites")  # of arms
-OF_ARMS = ("own", "covariances", "plays", "rows", "rewards", "sites", "next_visit", "falls")
+OF_ARMS = ("own", "covariances", "plays", "behind", "rows", "rewards", "sites", "next_visit", "falls")
 MIN_ROOM_BYTES, ROOM_BYTES = 2**22, 2**28  # see `_zeros_with_room`
 LAST_ROWS = 10  # of an arm that starts again: as many as its last errors are the mean of
 MIN_TRIED = 256  # rewards before arms that went unplayed are tried again
@@ -97,12 +103,15 @@ class ArmModels(Learner):
     `variance` is that of the logit of a typical row before anything is known, apart from the level; for linear rewards,
     in units of the noise's. In a hybrid `share` of it, and of the level's, is common to all arms. `own` and
     `covariances` are the arms' own parts, `common` and `common_covariance` the shared one. `columns` has what was seen
-    of every feature, of which `varying` had varied when it was last looked at; `center` and `weight` are the scale in
-    use. `sums` are over rewards: the first one, the sum of what is above it; the sum of squared errors in standard
-    units, and their count; the number of rows; and 1 if rewards are taken around their mean. `falls` has the mean of
-    each arm's last errors and the suspicion that it pays less, `last` the count of rewards at its last one, and `trial`
-    the arm that is tried again, the hope for it and how often it was played since. `without` names parts that are left
-    out: `OUTLIERS`, `RESTARTS`, `TRIALS`.
+    of every feature, of which `varying` had varied when it was last looked at. `sums` are over rewards: the first one,
+    the sum of what is above it; the sum of squared errors in standard units, and their count; the number of rows; and 1
+    if rewards are taken around their mean. `falls` has the mean of each arm's last errors and the suspicion that it
+    pays less, `last` the count of rewards at its last one, and `trial` the arm that is tried again, the hope for it and
+    how often it was played since. `without` names parts that are left out: `OUTLIERS`, `RESTARTS`, `TRIALS`.
+
+    `centers` and `weights` are the scale of features, `slope_variances` and `shares` what priors follow from: each of
+    now, and of before, where arms are that are `behind`. To bring an arm to another scale takes two inversions of its
+    covariance. So of thousands of arms some are brought there at once, and a few more with each reward.
     """
 
     by_rows: ClassVar[tuple[str, ...]] = LARGE
@@ -115,6 +124,7 @@ class ArmModels(Learner):
     own: Array = field(init=False)
     covariances: Array = field(init=False)
     plays: Ints = field(init=False)
+    behind: Ints = field(init=False)
     rows: Array = field(init=False)
     rewards: Array = field(init=False)
     sites: Array = field(init=False)
@@ -126,14 +136,14 @@ class ArmModels(Learner):
     common_covariance: Array = field(init=False)
     retired: Array = field(init=False)
     columns: Array = field(init=False)
-    center: Array = field(init=False)
-    weight: Array = field(init=False)
+    centers: Array = field(init=False)
+    weights: Array = field(init=False)
+    slope_variances: Array = field(init=False)
+    shares: Array = field(init=False)
     early_rows: Array = field(init=False)
     early_rewards: Array = field(init=False)
     early_arms: Ints = field(init=False)
     sums: Array = field(init=False)
-    slope_variance: float = field(init=False, default=1.0)
-    share: float = field(init=False, default=0.5)
     varying: int = field(init=False, default=0)
     refresh_at: int = field(init=False, default=1)
 
@@ -141,6 +151,7 @@ class ArmModels(Learner):
         for name, (shape, kind) in self._shapes(0, self.dim).items():
             setattr(self, name, np.zeros(shape, dtype=kind))
         self.sums[CENTRED] = self.intercept and not self.logistic
+        self.slope_variances[:], self.shares[:] = 1.0, 0.5
         self._set_priors()
 
     def _shapes(self, K: int, d: int) -> dict[str, tuple[tuple[int, ...], type]]:
@@ -157,20 +168,44 @@ class ArmModels(Learner):
             "common_covariance": (shared, shared),
             "retired": (shared, shared + self.hybrid),
             "columns": (2, d),
-            "center": (d,),
-            "weight": (d,),
+            "centers": (2, d),
+            "weights": (2, d),
+            "slope_variances": (2,),
+            "shares": (2,),
             "early_rows": (EARLY_ROWS, d),
             "early_rewards": (EARLY_ROWS,),
             "sums": (SUMS,),
             "trial": (3,),
         }
-        whole = {"plays": (K,), "next_visit": (K,), "last": (K,), "early_arms": (EARLY_ROWS,)}
+        whole = {"plays": (K,), "behind": (K,), "next_visit": (K,), "last": (K,), "early_arms": (EARLY_ROWS,)}
         return {n: (s, float) for n, s in floats.items()} | {n: (s, np.int64) for n, s in whole.items()}
 
     @property
     def size(self) -> int:
         """The number of parameters of a model."""
-        return len(self.center) + 1
+        return int(self.centers.shape[1]) + 1
+
+    @property
+    def center(self) -> Array:
+        """What is the middle of every feature."""
+        center: Array = self.centers[NOW]
+        return center
+
+    @property
+    def weight(self) -> Array:
+        """One over the size of every feature."""
+        weight: Array = self.weights[NOW]
+        return weight
+
+    @property
+    def slope_variance(self) -> float:
+        """The prior variance of the parameter of a feature."""
+        return float(self.slope_variances[NOW])
+
+    @property
+    def share(self) -> float:
+        """How much of the prior variance is common to all arms."""
+        return float(self.shares[NOW])
 
     @property
     def count(self) -> int:
@@ -226,7 +261,7 @@ class ArmModels(Learner):
         """
         played = np.empty(len(X), dtype=np.int64)
         asked = boldness, self._look_again(guarded), spread, self.logistic, *rng.skip(0)[:3]
-        best_of_arms_many(played, X, numbers, *asked, (self.center, self.weight, *self._model))
+        best_of_arms_many(played, X, numbers, *asked, (self.centers, self.weights, *self._model))
         return played.tolist()
 
     @property
@@ -260,23 +295,24 @@ class ArmModels(Learner):
 
     def draw(self, rows: ArmRows, normals: Array) -> Array:
         """One draw of the shared model's parameters, seen along every row: standard normals, alike where rows are."""
-        P = self.covariances[0] if len(self.plays) and self.plays[0] else np.diag(self._prior)
+        prior, (centers, weights) = self._priors[NOW], self._scale_for(rows)  # the first arm is never behind
+        P = self.covariances[0] if len(self.plays) and self.plays[0] else np.diag(prior)
         if self.hybrid:
-            seen = P / self._prior
+            seen = P / prior
             P = P + seen @ self.common_covariance @ seen.T
         factor = np.linalg.cholesky(P + JITTER * np.diag(np.diag(P)))
         out = np.empty(len(rows))
-        along(out, rows.x, *self._scale_for(rows), np.ascontiguousarray(P), factor @ normals)
+        along(out, rows.x, centers[NOW], weights[NOW], np.ascontiguousarray(P), factor @ normals)
         return out
 
     def learn(self, number: int, x: Array, reward: float) -> None:
         if self._copies:
             self._keep(number)
-        if number >= len(self.plays) or len(x) > len(self.center):
+        if number >= len(self.plays) or len(x) >= self.size:
             self._make_room(number, len(x))
         if not self.varying and self._tries and self.plays[number]:
             self._judge_trial(number, x, reward)
-        scale = self.columns, self.center, self.weight
+        scale = self.columns, self.centers, self.weights
         count = learn_reward(number, x, reward, self.logistic, *scale, *self._model, *self._ring)
         self.last[number] = count
         if count <= EARLY_ROWS:
@@ -293,7 +329,7 @@ class ArmModels(Learner):
                 done += 1
                 continue
             given = numbers[done:], X[done:], rewards[done:], self.logistic, self.refresh_at, self.last, self.columns
-            done += learn_rewards(*given, (self.center, self.weight, *self._model), self._ring)
+            done += learn_rewards(*given, (self.centers, self.weights, *self._model), self._ring)
             self._keep_up(int(numbers[done - 1]), self.count)
 
     def replay(
@@ -316,7 +352,7 @@ class ArmModels(Learner):
             return 0
         given = X, numbers, places, rewards, boldness, self._look_again(guarded), spread, self.logistic
         more = *rng.skip(0)[:3], self.refresh_at, self.last, self.columns
-        done, number = replay_arms(played, *given, *more, (self.center, self.weight, *self._model), self._ring)
+        done, number = replay_arms(played, *given, *more, (self.centers, self.weights, *self._model), self._ring)
         if number >= 0:
             self._keep_up(int(number), self.count)
         return int(done)
@@ -324,11 +360,14 @@ class ArmModels(Learner):
     def _learns_in_batches(self, X: Array) -> bool:
         """Whether rows like these can be learned with nothing but the kernels between one refresh and the next."""
         early = self.count < EARLY_ROWS or not self.varying
-        return not early and not self._copies and X.shape[1] <= len(self.center)
+        return not early and not self._copies and not self._any_behind and X.shape[1] < self.size
 
     def _keep_up(self, number: int, count: int) -> None:
         """After the count-th reward, which this arm had: look again at scales, or start again, if it is time."""
-        if count >= self.refresh_at:
+        if self._any_behind:
+            rate = WITH_EACH_REWARD / self.size**2
+            self._bring_up(int(count * rate) - int((count - 1) * rate))
+        if count >= self.refresh_at and (count <= EARLY_ROWS or not self._any_behind):  # at first all start again
             self.refresh_at = math.ceil(REFRESH_GROWTH * count)
             self._refresh()
         elif self._may_restart and max(self.sums[LEVEL_ALARM], self.falls[number, SUSPICION]) > ALARM:
@@ -395,7 +434,7 @@ class ArmModels(Learner):
         rows, sums = self.rows[number, last], self.sums.copy()
         paid = self.rewards[number, last] + sums[MOVING] * sums[FOLLOWING]
         self._leave(number)
-        given = np.full(len(last), number), rows, paid, self.logistic, self.center, self.weight
+        given = np.full(len(last), number), rows, paid, self.logistic, self.centers, self.weights
         learn_rows(*given, *self._model, *self._ring)
         self.sums[:] = sums
 
@@ -410,43 +449,57 @@ class ArmModels(Learner):
         """Leave nothing of an arm but what it says of the others."""
         self._keep(number)
         if self.hybrid:
-            self.retired += seen_by_common(self._prior, self.covariances[number], self.own[number])
+            self.retired += self._seen_by_common(np.array([number]))
         for name in OF_ARMS:
             getattr(self, name)[number] = 0
+        self._any_behind = bool(self.behind.any())
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         super().restore(arrays)
         self._set_priors()
 
-    def invalid_array(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> str | None:
-        plays, center = arrays["plays"], arrays["center"]
-        for name, (shape, kind) in self._shapes(plays.size, center.size).items():
+    def invalid_array(self, arrays: Mapping[str, npt.NDArray[Any]]) -> str | None:
+        plays, d = arrays["plays"], arrays["centers"].size // 2
+        for name, (shape, kind) in self._shapes(plays.size, d).items():
             given = arrays[name]
-            if given.shape != shape or given.dtype != kind or not np.all(np.isfinite(given)) or center.size < self.dim:
+            if given.shape != shape or given.dtype != kind or not np.all(np.isfinite(given)) or d < self.dim:
                 return name
+        if not within(arrays["behind"], len(arrays["centers"])):
+            return "behind"
+        if not np.all(arrays["slope_variances"] > 0.0):
+            return "slope_variances"
+        if not np.all((arrays["shares"] > 0.0) & (arrays["shares"] < 1.0)):
+            return "shares"
         whole = [name for name, array in arrays.items() if array.dtype.kind == "i" and array.min(initial=0) < 0]
         return whole[0] if whole else None
 
     def _scale_for(self, arms: ArmRows) -> tuple[Array, Array]:
         """The center and the weight of features; as long as nothing is known of them, what the arms at hand show."""
         if self.count:
-            return self.center, self.weight
-        weight = np.empty(len(self.center))
-        weigh_by_size(weight, arms.x)
-        return self.center, weight
+            return self.centers, self.weights
+        weights = np.empty_like(self.weights)
+        weigh_by_size(weights[NOW], arms.x)
+        return self.centers, weights
 
     def _set_priors(self) -> None:
         """The variances of the own and of the shared parameters before anything is known."""
-        prior = np.full(self.size, self.slope_variance)
-        prior[0] = INTERCEPT_VARIANCE if self.intercept else NO_INTERCEPT_VARIANCE
-        self._prior = prior * (1.0 - self.share if self.hybrid else 1.0)
-        self._common_prior = prior * self.share if self.hybrid else np.zeros(0)
+        priors = np.array([self._prior_of(variance) for variance in self.slope_variances])
+        self._priors = priors * (1.0 - self.shares[:, None] if self.hybrid else 1.0)
+        self._common_prior = priors[NOW] * self.share if self.hybrid else np.zeros(0)
+        self._any_behind = bool(self.behind.any())
         self._collect()
+
+    def _prior_of(self, slope_variance: float) -> Array:
+        """The variances of an arm's parameters, shared ones and its own together."""
+        prior = np.full(self.size, slope_variance)
+        prior[0] = INTERCEPT_VARIANCE if self.intercept else NO_INTERCEPT_VARIANCE
+        return prior
 
     def _collect(self) -> None:
         """The arrays that kernels take, at hand until one of them is replaced."""
+        arms = self.own, self.covariances, self.plays, self.behind
         common = self.common, self.common_covariance, self._common_prior
-        self._model: tuple[Any, ...] = self.own, self.covariances, self.plays, self.sums, self._prior, *common
+        self._model: tuple[Any, ...] = *arms, self.sums, self._priors, *common
         self._ring: tuple[Any, ...] = self.rows, self.rewards, self.sites, self.next_visit, self.falls
 
     def _make_room(self, number: int, width: int) -> None:
@@ -454,7 +507,7 @@ class ArmModels(Learner):
 
         Arrays of arms are the first rows of larger ones, their base, whose other rows are zero.
         """
-        K, d = len(self.plays), len(self.center)
+        K, d = len(self.plays), self.centers.shape[1]
         old = {name: getattr(self, name) for name in self._shapes(0, 0)}
         K, d = max(K, 4 * (number + 4) // 3) if number >= K else K, max(d, width)
         for name, (shape, kind) in self._shapes(K, d).items():
@@ -469,40 +522,27 @@ class ArmModels(Learner):
             self.retired[: len(shifts), -1] = shifts
         self._set_priors()
         # the new columns of those that were there: known before anything else is
-        first = old["center"].size + 1
-        for place in range(first, d + 1):
-            self.covariances[self.plays > 0, place, place] = self._prior[place]
+        played = np.flatnonzero(self.plays)
+        for place in range(old["centers"].shape[1] + 1, d + 1):
+            self.covariances[played, place, place] = self._priors[self.behind[played], place]
             if self.hybrid:
                 self.common_covariance[place, place] = self._common_prior[place]
 
     def _refresh(self) -> None:
         """Look again at the scales of features, at which errors are usual, and at the share that is common."""
         center, weight, self.varying, spread = self._scales()
-        slope_variance = self.variance / spread
-        if self.count <= EARLY_ROWS:
-            self.center, self.weight, self.slope_variance = center, weight, slope_variance
+        slope_variance, early = self.variance / spread, self.count <= EARLY_ROWS
+        if early:
+            self.centers[NOW], self.weights[NOW], self.slope_variances[NOW] = center, weight, slope_variance
             self._start_again()
-        elif self._drifted(center, weight, slope_variance):
-            known = self._information().seen_from(self.center, self.weight, center, weight)
-            self._leave_cut_rows(center, weight)
-            self.center, self.weight, self.slope_variance = center, weight, slope_variance
-            self._rebuild(known)
-        if self.hybrid:
-            known = self._information()
-            self.share = max(COMMON_SHARES, key=lambda share: self._log_evidence(known, share))
-            self._rebuild(known)
+        drifted = not early and self._drifted(center, weight, slope_variance)
+        if not drifted:
+            center, weight, slope_variance = self.center, self.weight, self.slope_variance
+        share = self._likeliest_share(center, weight, slope_variance) if self.hybrid else self.share
+        if drifted or share != self.share:
+            self._move_to(center, weight, slope_variance, share)
         if OUTLIERS not in self.without:
             self.sums[LIMIT] = largest_usual(self.sums[SIZES:], int(self.sums[SEEN]), self.sums[TIES])
-
-    def _leave_cut_rows(self, center: Array, weight: Array) -> None:
-        """Before this is the scale: rows that are cut in it, or were in the last one, keep their sites for good.
-
-        What is known is carried over along the row as it was cut. In the new scale the row points elsewhere, and a
-        visit would take from there what was never put there. Rows of linear models are not visited again.
-        """
-        if self.logistic:
-            self._keep()
-            leave_cut_rows(self.center, self.weight, center, weight, self.plays, self.rows, self.sites)
 
     def _scales(self) -> tuple[Array, Array, int, float]:
         """The center of every feature, one over its size, how many features vary, and the variance of a scaled row.
@@ -530,10 +570,11 @@ class ArmModels(Learner):
         return bool(ratios.max() > MAX_DRIFT or ratios.min() < 1 / MAX_DRIFT or moved.max() > MAX_DRIFT - 1)
 
     def _forget(self) -> None:
-        """Leave nothing of the arms but the priors of now."""
-        self._keep()
-        for name in (*OF_ARMS, "trial"):
-            getattr(self, name)[:] = 0
+        """Leave nothing of the arms but the priors of now. Copies under way go on with the arrays of before."""
+        shapes = self._shapes(len(self.plays), self.centers.shape[1])
+        for name in OF_ARMS:  # new ones: to write zeros over a hundred megabytes takes a tenth of a second
+            setattr(self, name, _zeros_with_room(*shapes[name])[: len(self.plays)])
+        self.trial[:] = 0.0
         self._set_priors()
         if self.hybrid:
             self.common[:], self.common_covariance[:] = 0.0, np.diag(self._common_prior)
@@ -547,7 +588,7 @@ class ArmModels(Learner):
             self.early_rewards -= early[0]
             early -= early[0]
         self.sums[[TOTAL, ERRORS, JUDGED, ROWS, TIES, LAST, MOVING, LEVEL_ALARM]] = 0.0
-        scale = self.center, self.weight
+        scale = self.centers, self.weights
         learn_rows(self.early_arms - 1, self.early_rows, early, self.logistic, *scale, *self._model, *self._ring)
         self.sums[TOTAL] *= count / max(1.0, self.sums[ROWS])
         self.sums[ROWS] = count
@@ -566,26 +607,71 @@ class ArmModels(Learner):
             np.clip(known, center - limit, center + limit, out=known)
         return rewards
 
-    def _information(self) -> Information:
-        """What the data say of every arm that was played, and of retired ones, without the priors."""
-        played = np.flatnonzero(self.plays)
-        precisions = np.asarray(np.linalg.inv(self.covariances[played]), dtype=np.float64)
-        shifts = np.einsum("kij,kj->ki", precisions, self.own[played])
-        return Information(played, precisions - np.diag(1 / self._prior), shifts, self.retired)
+    def _likeliest_share(self, center: Array, weight: Array, slope_variance: float) -> float:
+        """The share that rewards are likeliest with: those of the arms that have most of them."""
+        most = max(MIN_WEIGHED, MAX_WEIGHED // self.size**2)
+        arms = np.sort(np.argsort(-self.plays, kind="stable")[: min(most, np.count_nonzero(self.plays))])
+        change, prior = Change.of(self.center, self.weight, center, weight), self._prior_of(slope_variance)
+        known = change.seen(known_of(self._priors[NOW], self.covariances[arms], self.own[arms]))
+        given = level_of(self.sums), unit_of(self.sums, self.logistic)
+        shown = centred(known, *given), centred(change.seen(self.retired), *given)
 
-    def _rebuild(self, known: Information) -> None:
-        """The models of what is known, with the priors of now."""
-        self._keep()
+        def evidence(share: float) -> float:
+            return log_evidence(*shown, (1 - share) * prior, share * prior)
+
+        return max(COMMON_SHARES, key=evidence)
+
+    def _move_to(self, center: Array, weight: Array, slope_variance: float, share: float) -> None:
+        """Bring all models to another scale and its priors; arms that would take long come with the next rewards."""
+        common_prior = self._common_prior
+        for pair in (self.centers, self.weights, self.slope_variances, self.shares):
+            pair[BEFORE] = pair[NOW]
+        self.centers[NOW], self.weights[NOW] = center, weight
+        self.slope_variances[NOW], self.shares[NOW] = slope_variance, share
+        self.behind[self.plays > 0] = BEFORE
         self._set_priors()
-        self.retired = known.retired
-        covariances, own = known.solve(self._prior)
-        self.covariances[known.arms], self.own[known.arms] = covariances, own
         if self.hybrid:
-            self.common_covariance, self.common = known.solve_common(self._prior, self._common_prior, covariances, own)
+            self.retired = self._change.seen(self.retired)
+            known = known_of(common_prior, self.common_covariance, self.common)
+            self.common_covariance, self.common = solve(self._change.seen(known), self._common_prior)
             self._collect()
+        self._bring_up(max(1, MAX_AT_ONCE // self.size**2))
 
-    def _log_evidence(self, known: Information, share: float) -> float:
-        prior = self._prior + self._common_prior
-        return known.log_evidence(
-            (1 - share) * prior, share * prior, level_of(self.sums), unit_of(self.sums, self.logistic)
-        )
+    def _bring_up(self, count: int) -> None:
+        """Bring so many of the arms that are behind to the scale and the priors of now."""
+        arms = np.flatnonzero(self.behind)[:count]
+        if not len(arms):
+            return
+        for arm in arms.tolist():
+            self._keep(arm)
+        self._leave_cut_rows(arms)
+        before = self._seen_by_common(arms) if self.hybrid else None
+        known = known_of(self._priors[BEFORE], self.covariances[arms], self.own[arms])
+        self.covariances[arms], self.own[arms] = solve(self._change.seen(known), self._priors[NOW])
+        self.behind[arms] = NOW
+        if before is not None:
+            common = known_of(self._common_prior, self.common_covariance, self.common)
+            common += self._seen_by_common(arms) - before
+            self.common_covariance, self.common = solve(common, self._common_prior)
+        self._any_behind = bool(self.behind.any())
+        self._collect()
+
+    def _leave_cut_rows(self, arms: Ints) -> None:
+        """Rows of arms that are behind, and are cut in their scale or in that of now, keep their sites for good.
+
+        What is known is carried over along the row as it was cut. In the new scale the row points elsewhere, and a
+        visit would take from there what was never put there. Rows of linear models are not visited again.
+        """
+        if self.logistic:
+            leave_cut_rows(arms, self.centers, self.weights, self.plays, self.rows, self.sites)
+
+    @property
+    def _change(self) -> Change:
+        """From the scale of before to that of now."""
+        return Change.of(self.centers[BEFORE], self.weights[BEFORE], self.center, self.weight)
+
+    def _seen_by_common(self, arms: Ints) -> Array:
+        """What the rewards of arms say of what all share, in the scale of now; they are all behind, or none is."""
+        scale = int(self.behind[arms[0]])
+        seen = seen_by_common(self._priors[scale], self.covariances[arms], self.own[arms])
+        return self._change.seen(seen) if scale == BEFORE else seen

@@ -22,6 +22,7 @@ LINKS = ("auto", "logistic", "linear")
 STRUCTURES = ("per-arm", "hybrid", "shared")
 LOGISTIC_VARIANCE, LINEAR_VARIANCE = 8.0, 2.0  # of a row's logit, and of its reward in units of the noise's
 OLD_SUMS = 6  # of the states of before
+OLD_SCALE = {"center": "centers", "weight": "weights", "slope_variance": "slope_variances", "share": "shares"}
 UNKNOWN = np.zeros(0)
 BOLDNESS = 1.0  # of points that say nothing of it
 LOGIT_UNIT = 0.35  # of boldness, in standard deviations of a logit; that of a linear reward is 1
@@ -123,7 +124,10 @@ class ArmModelPolicy(ArmPolicy):
         return reward if self.is_logistic else reward - self.linear.excess
 
     def upgraded(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Mapping[str, npt.NDArray[Any]]:
-        """A state from before outliers were cut, levels followed and arms watched: nothing is known of these."""
+        """A state from before outliers were cut, levels followed and arms watched: nothing is known of these.
+
+        One from before arms could be behind has one scale.
+        """
         old = {name for name, array in arrays.items() if name.endswith(".sums") and array.shape == (OLD_SUMS,)}
         cut = {n: np.append(array, np.zeros(SUMS - OLD_SUMS)) if n in old else array for n, array in arrays.items()}
         for part in ("logistic", "linear"):
@@ -132,6 +136,11 @@ class ArmModelPolicy(ArmPolicy):
                 last = np.full(plays.size, int(sums[ROWS]))
                 watched = {"falls": np.zeros((plays.size, 2)), "last": last, "trial": np.zeros(3)}
                 cut = {f"{part}.{name}": array for name, array in watched.items()} | cut
+            if all(f"{part}.{old}" in cut for old in OLD_SCALE):  # else the state is refused
+                behind = np.zeros(plays.size, dtype=np.int64)
+                pairs = {new: np.stack([cut[f"{part}.{old}"]] * 2) for old, new in OLD_SCALE.items()}
+                cut = {f"{part}.{name}": array for name, array in {"behind": behind, **pairs}.items()} | cut
+                cut = {name: array for name, array in cut.items() if name not in {f"{part}.{old}" for old in OLD_SCALE}}
         return cut
 
     def learn_arm(self, number: int, x: Array, reward: float, params: Params) -> None:

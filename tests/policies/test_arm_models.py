@@ -12,6 +12,7 @@ from syndicated._models.arm_kernels import (
     LEFT,
     MAX_STALE,
     MIN_CLICK_VARIANCE,
+    NOW,
     find_beaten,
     leave_cut_rows,
     unit_of,
@@ -137,10 +138,28 @@ def test_arms_that_come_later_find_room_so_that_nothing_large_is_copied(monkeypa
     models, rooms = ArmModels(4, False, False, 2.0), list[Any]()
     for number in range(1000):
         models.learn(number, np.ones(4), 1.0)
-        if models.covariances.base is not (rooms or [None])[-1]:
+        late = number >= arm_models.EARLY_ROWS  # the models of before start again
+        if late and models.covariances.base is not (rooms or [None])[-1]:
             rooms.append(models.covariances.base)
     assert len(rooms) <= 3
     assert len(models.covariances) < 1500
+
+
+def test_models_that_start_again_have_new_arrays_and_nothing_is_left_in_the_room_for_later_arms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arm_models, "MIN_ROOM_BYTES", 0)
+    monkeypatch.setattr(arm_models, "ROOM_BYTES", 2**18)
+    models = ArmModels(4, True, True, 2.0)
+    for number in range(100):
+        models.learn(number, np.ones(4), 1.0)
+    before = {name: getattr(models, name) for name in arm_models.OF_ARMS}
+    models._forget()
+    for name, array in before.items():
+        now = getattr(models, name)
+        assert now.shape == array.shape
+        assert now.base is not array.base
+        assert not now.base.any()
 
 
 def test_room_for_later_arms_is_in_no_copy_of_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,9 +214,8 @@ def _exact_fit(Z: Array, rewards: Array, prior: Array) -> tuple[Array, Array]:
 def _visit_all(model: ArmModels, arm: int) -> None:
     for place in range(int(model.plays[arm])):
         z, reward = _scaled(model, model.rows[arm, place : place + 1])[0], model.rewards[arm, place]
-        parts = model.own[arm], model.covariances[arm], model.sums, model._prior
-        common = model.common, model.common_covariance, model._common_prior
-        visit(z, reward, True, model.sites[arm], place, *parts, *common)
+        parts = model.own[arm], model.covariances[arm], NOW, model.centers, model.weights, *model._model[4:]
+        visit(z, reward, True, model.sites[arm], place, *parts)
 
 
 @pytest.mark.parametrize("fractions", [False, True])
@@ -236,7 +254,7 @@ def test_arms_that_cannot_be_best_are_found_without_their_standard_deviations(lo
     for x in X[:100]:
         rows, out = ArmRows(np.tile(x, (7, 1)), numbers), np.zeros(7, dtype=np.bool_)
         scores = model.ucb_scores(rows, boldness, Stream(1, POLICY, 1), guarded=True)
-        find_beaten(out, rows.x, numbers, 0.7, 1.0, logistic, model.center, model.weight, *model._model[:5])
+        find_beaten(out, rows.x, numbers, 0.7, 1.0, logistic, model.centers, model.weights, *model._model[:6])
         assert not out[scores.argmax(axis=1)].any()
         assert model.ucb_best(rows, boldness, Stream(1, POLICY, 1), guarded=True) == scores.argmax(axis=1).tolist()
         beaten += out.sum()
@@ -382,8 +400,9 @@ def test_a_new_scale_late_gives_the_model_that_had_it_from_the_start(
     model = _learned((X, arms, rewards), hybrid=hybrid)
     whole = ArmModels(dim=4, logistic=False, hybrid=hybrid, variance=4.0)
     monkeypatch.setattr(arm_models, "REFRESH_GROWTH", np.inf)
-    whole.center, whole.weight, whole.slope_variance = model.center, model.weight, model.slope_variance
-    whole.refresh_at, whole.share = 10**9, model.share
+    for name in ("centers", "weights", "slope_variances", "shares"):
+        getattr(whole, name)[NOW] = getattr(model, name)[NOW]
+    whole.refresh_at = 10**9
     whole._set_priors()
     if hybrid:
         whole.common_covariance = np.diag(whole._common_prior)
@@ -407,7 +426,7 @@ def test_no_covariance_grows_beyond_the_prior_where_rows_are_far_out_and_scales_
             rows[rng.integers(3)] = rng.normal(size=3)
         x = rows[0 if rng.random() < 0.97 else rng.integers(3)]
         model.learn(0, x, float(rng.random() < 1 / (1 + np.exp(-x[0]))))
-        prior = model._prior
+        prior = model._priors[NOW]
         assert np.linalg.eigvalsh(model.covariances[0] / np.sqrt(np.multiply.outer(prior, prior))).max() < 1 + 1e-9
 
 
@@ -427,8 +446,8 @@ def test_a_copy_that_is_under_way_while_rows_are_cut_in_a_new_scale_has_their_si
 def test_rows_that_are_cut_in_one_of_two_scales_are_left_and_places_without_a_row_are_not() -> None:
     rows, sites, plays = np.zeros((2, 4, 2)), np.full((2, 8), 0.2), np.array([3, 0])
     rows[0, :3] = [[1.0, 1.0], [6.1, 1.0], [1.0, -1.6]]
-    scales = np.full(2, 1.0), np.ones(2), np.full(2, 1.0), np.array([0.5, 2.0])
-    leave_cut_rows(*scales, plays, rows, sites)
+    centers, weights = np.ones((2, 2)), np.array([[0.5, 2.0], [1.0, 1.0]])
+    leave_cut_rows(np.arange(2), centers, weights, plays, rows, sites)
     assert sites[:, ::2].tolist() == [[0.2, LEFT, LEFT, 0.2], [0.2] * 4]
     assert sites[:, 1::2].tolist() == [[0.2] * 4] * 2
 
@@ -441,7 +460,7 @@ def test_no_covariance_grows_beyond_the_prior_where_categories_are_new(hybrid: b
         x = np.zeros(30)
         x[min(29, int(rng.exponential(2 + t / 100)))] = x[rng.integers(3)] = 1.0
         model.learn(0, x, float(rng.random() < 0.1 + 0.8 * x[0]))
-        prior = model._prior
+        prior = model._priors[NOW]
         assert np.linalg.eigvalsh(model.covariances[0] / np.sqrt(np.multiply.outer(prior, prior))).max() < 1 + 1e-9
 
 
