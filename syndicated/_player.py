@@ -134,6 +134,8 @@ class Player:
             and self._theory_ignores_round
             and catalogue is None
         )
+        kind = type(self.tuner)  # of a tuner that has no say in which copy of the policy learns
+        self._one_policy = len(self.policies) == 1 and (kind.frozen, kind.replaced) == (Tuner.frozen, Tuner.replaced)
         self._one_point = len(self.tuner.points) == 1
         self._only = self.tuner.points if self._one_point else ()  # one tuple, which policies know again
         self._untuned = self._one_point and not self.tuner.draws  # so that the tuner has nothing to choose or to learn
@@ -415,22 +417,31 @@ class Player:
 
     def learn_many(self, decisions: Sequence[Decision], rewards: Array) -> None:
         """`learn` one after the other."""
-        shapes, names = {each.x.shape for each in decisions}, [each.name for each in decisions]
-        has_names, policy = None not in names, self.policies[0]
-        batch = self._in_batches and len(shapes) == 1 and (isinstance(policy, ArmPolicy) or not has_names)
-        if not batch or not (has_names or names.count(None) == len(names)):
+        if not self._learns_together(decisions):
             for decision, reward in zip(decisions, rewards.tolist(), strict=True):
                 self.learn(decision, reward)
             return
         self._prepared = self._point_probabilities = None
-        X, params = np.concatenate([each.x for each in decisions]), [each.params for each in decisions]
-        X = X.reshape(len(decisions), -1)
-        if isinstance(policy, ArmPolicy) and has_names:
-            numbers = [self.books[0].give(name) for name in names if name is not None]
-            policy.learn_arms(np.array(numbers), X, rewards, params)
-            self.means.learn_many(X)
+        policy, params = self.policies[0], [each.params for each in decisions]
+        X = np.concatenate([each.x for each in decisions]).reshape(len(decisions), -1)
+        ids = [each.name for each in decisions if each.name is not None]
+        if isinstance(policy, ArmPolicy) and ids:
+            policy.learn_arms(np.array([self.books[0].give(id_) for id_ in ids]), X, rewards, params)
         else:
             policy.learn_many(X, rewards, params)
+        if ids:
+            self.means.learn_many(X)
+        if not self._untuned:
+            choices = [each.choice for each in decisions if each.choice is not None]
+            shares = [1.0 if choice.agreeing else 1 / self._period for choice in choices]
+            self.tuner.learn_many(choices, rewards, np.array(shares))
+
+    def _learns_together(self, decisions: Sequence[Decision]) -> bool:
+        """Whether the policy can learn all of these rewards, and then the tuner."""
+        alike = {(each.x.shape, each.name is None) for each in decisions}
+        if not self._one_policy or not self._plain_rows or len(alike) != 1:
+            return False
+        return self._untuned or not (self.policies[0].cuts_outliers or any(each.choice is None for each in decisions))
 
     def retire(self, id_: ArmId) -> None:
         """Forget the model of an arm. A reward that comes later makes it a new one."""

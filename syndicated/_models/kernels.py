@@ -18,6 +18,7 @@ TIE_MARGIN = 1e-9  # of the largest score: what is closer to it differs by round
 BLOCK, MANY = 64, 512  # arms at a time
 FEW = 16  # one arm in so many of a catalogue, or less: their own columns are read in place of all
 NO_DRAWS: Array = np.empty(0)
+STATISTICS = "f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], i8[::1]"  # of several priors
 EVIDENCE_MEMORY = 0.999  # the share of the evidence for a prior that a round leaves: worlds change
 
 
@@ -400,7 +401,7 @@ def tally(sums: Array, error: float, scale: float, gamma: float) -> None:
     sums[3] = EVIDENCE_MEMORY * sums[3] + math.log(scale)
 
 
-@compiled("f8(f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8)")
+@compiled(f"f8({STATISTICS}, f8[::1], f8)")
 def learn_inverses(
     G: Array, b: Array, inverses: Array, thetas: Array, tallies: Array, gammas: Array, of: Ints, x: Array, reward: float
 ) -> float:
@@ -425,7 +426,7 @@ def learn_inverses(
     return largest
 
 
-@compiled("f8(f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], i8[::1], f8[::1], f8)")
+@compiled(f"f8({STATISTICS}, f8[::1], f8)")
 def learn_factors(
     G: Array, b: Array, factors: Array, thetas: Array, tallies: Array, gammas: Array, of: Ints, x: Array, reward: float
 ) -> float:
@@ -439,6 +440,48 @@ def learn_factors(
         tally(tallies[row], error, update_factor(factors[row], x, gamma), gamma)
         copy(thetas[row], solve_upper(factors[row], solve_lower(factors[row], b[of[row]])))
     return 1.0
+
+
+@compiled(f"Tuple((i8, f8))({STATISTICS}, f8[:,::1], f8[::1], f8)")
+def learn_inverses_many(
+    G: Array,
+    b: Array,
+    inverses: Array,
+    thetas: Array,
+    tallies: Array,
+    gammas: Array,
+    of: Ints,
+    X: Array,
+    rewards: Array,
+    max_loss: float,
+) -> tuple[int, float]:
+    """`learn_inverses` one after the other, until one of them costs too much precision: how many, and what it cost."""
+    for n in range(len(X)):
+        lost = learn_inverses(G, b, inverses, thetas, tallies, gammas, of, X[n], rewards[n])
+        if not lost < max_loss:
+            return n + 1, lost
+    return len(X), 1.0
+
+
+@compiled(f"Tuple((i8, f8))({STATISTICS}, f8[:,::1], f8[::1], f8)")
+def learn_factors_many(
+    G: Array,
+    b: Array,
+    factors: Array,
+    thetas: Array,
+    tallies: Array,
+    gammas: Array,
+    of: Ints,
+    X: Array,
+    rewards: Array,
+    max_loss: float,
+) -> tuple[int, float]:
+    """`learn_factors` one after the other, until one of them costs too much precision: how many, and what it cost."""
+    for n in range(len(X)):
+        lost = learn_factors(G, b, factors, thetas, tallies, gammas, of, X[n], rewards[n])
+        if not lost < max_loss:
+            return n + 1, lost
+    return len(X), 1.0
 
 
 @compiled("i8(f8[:,::1], i8)")

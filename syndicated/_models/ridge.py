@@ -13,7 +13,9 @@ from syndicated._learner import Learner
 from syndicated._models.kernels import (
     evidence,
     learn_factors,
+    learn_factors_many,
     learn_inverses,
+    learn_inverses_many,
     squares,
     update_squares,
 )
@@ -176,8 +178,33 @@ class Ridge(Learner):
         if self.squared.size:
             update_squares(self.squared, self.catalogue, self.stack, self._gammas, self._of_memory, x)
         update = learn_factors if self.factored else learn_inverses
-        statistics = self.G, self.b, self.stack, self.thetas, self.tallies
-        lost = update(*statistics, self._gammas, self._of_memory, x, reward)
+        self._keep_up(update(*self._statistics, x, reward))
+
+    def learn_many(self, X: Array, rewards: Array) -> None:
+        """`learn` one row after the other."""
+        update, done = learn_factors_many if self.factored else learn_inverses_many, 0
+        while done < len(X):
+            if self.squared.size:
+                self.learn(X[done], float(rewards[done]))
+                done += 1
+                continue
+            end = done + self._looks_again_after
+            taken, lost = update(*self._statistics, X[done:end], rewards[done:end], MAX_PRECISION_LOSS)
+            self.count, self._likeliest, self._noise = self.count + int(taken), None, None
+            self._keep_up(lost)
+            done += int(taken)
+
+    @property
+    def _statistics(self) -> tuple[Array, Array, Array, Array, Array, Array, Ints]:
+        return self.G, self.b, self.stack, self.thetas, self.tallies, self._gammas, self._of_memory
+
+    @property
+    def _looks_again_after(self) -> int:
+        """How many observations there are until inverses may be recomputed, but for lost precision."""
+        return min(self._refresh - self.count % self._refresh, (1 << self.count.bit_length()) - self.count)
+
+    def _keep_up(self, lost: float) -> None:
+        """Recompute inverses, if it is time, or the last observation has cost too much precision."""
         if self._is_due or not lost < MAX_PRECISION_LOSS:
             self.stack, self.thetas, self.squared = self._build(self.priors)
             self._selected.clear()

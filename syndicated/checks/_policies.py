@@ -109,6 +109,16 @@ def scores_of_many_tables_are_those_of_each(make: MakePolicy) -> None:
         holds((together == np.concatenate(apart)).all(), "scored with others, arms have other scores")
 
 
+def rewards_learned_together_are_learned_as_one_by_one(make: MakePolicy) -> None:
+    for policy in _taught(make):
+        twin, X = deepcopy(policy), _arms(9, 40)
+        rewards, params = Stream(1, NOISE, 9).uniforms(40), [policy.theory(t, {}) for t in range(40)]
+        policy.learn_many(X, rewards, params)
+        for x, reward, used in zip(X, rewards.tolist(), params, strict=True):
+            twin.learn(x, reward, used)
+        holds(state_of(policy) == state_of(twin), "learned with others, rewards count otherwise")
+
+
 def scores_are_pure(make: MakePolicy) -> None:
     for policy in _taught(make):
         X, before = _arms(7, 5), state_of(policy)

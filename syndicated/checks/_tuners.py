@@ -3,6 +3,7 @@
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -103,6 +104,17 @@ def choices_of_many_periods_are_those_of_each(make: MakeTuner) -> None:
     for tuner in _played(make):
         together = tuner.choose_many(Stream(1, TUNER, 7), 50)
         holds(together == _choices(tuner, 50, start=7), "chosen with others, choices are others")
+
+
+def choices_credited_together_are_credited_as_one_by_one(make: MakeTuner) -> None:
+    for tuner in _played(make):
+        choices, twin = _choices(tuner, 40, start=7), deepcopy(tuner)
+        rewards = np.array([_reward(choice) for choice in choices]) - 0.25
+        shares = np.where(np.arange(40) % 3 == 0, 0.5, 1.0)
+        tuner.learn_many(choices, rewards, shares)
+        for choice, reward, share in zip(choices, rewards.tolist(), shares.tolist(), strict=True):
+            twin.learn(choice, reward, share)
+        holds(state_of(tuner) == state_of(twin), "credited with others, choices gain otherwise")
 
 
 def learning_moves_probability_to_the_best(make: MakeTuner) -> None:

@@ -310,6 +310,10 @@ class RidgePolicy(Policy):
     def expected(self, score: float) -> float:
         return score + self.model.level
 
+    @property
+    def cuts_outliers(self) -> bool:
+        return isinstance(self.model, ScaledRidge)
+
     def usual(self, reward: float) -> float:
         return reward - self.model.excess if isinstance(self.model, ScaledRidge) else reward
 
@@ -323,7 +327,4 @@ class RidgePolicy(Policy):
         self.model.learn(x, reward)
 
     def learn_many(self, X: Array, rewards: Array, params: Sequence[Params]) -> None:
-        if isinstance(self.model, ScaledRidge):
-            self.model.learn_many(X, rewards)
-        else:
-            super().learn_many(X, rewards, params)
+        self.model.learn_many(X, rewards)

@@ -53,6 +53,8 @@ class Policy(Learner):
             cls.best_in = Policy.best_in  # type: ignore[method-assign]
         if "learn" in vars(cls) and "learn_many" not in vars(cls):
             cls.learn_many, cls.replay = Policy.learn_many, Policy.replay  # type: ignore[method-assign]
+        if "usual" in vars(cls) and "cuts_outliers" not in vars(cls):
+            cls.cuts_outliers = Policy.cuts_outliers  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         check_count("dim", self.dim)
@@ -169,6 +171,11 @@ class Policy(Learner):
         For policies that have a compiled form of it, which must give what `best` and `learn` give.
         """
         return 0
+
+    @property
+    def cuts_outliers(self) -> bool:
+        """Whether `usual` may be another reward than was learned."""
+        return type(self).usual is not Policy.usual
 
     def usual(self, reward: float) -> float:
         """What the reward that was learned last counted as: itself, unless the policy took it for an outlier."""

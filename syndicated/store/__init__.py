@@ -6,6 +6,7 @@ from syndicated.errors import InputError
 from syndicated.store._base import (
     DamageError,
     Event,
+    Held,
     Snapshot,
     Store,
     StoreConflictError,
@@ -20,6 +21,7 @@ __all__ = [
     "SCHEMES",
     "DamageError",
     "Event",
+    "Held",
     "SQLite",
     "Snapshot",
     "Store",

@@ -81,6 +81,13 @@ class Snapshot(NamedTuple):
     state: bytes
 
 
+class Held(NamedTuple):
+    """The events about a decision, in order, and its own if it was asked for."""
+
+    about: list[Event]
+    event: Event | None = None
+
+
 class Store(ABC):
     """Where a journal is kept.
 
@@ -128,8 +135,8 @@ class Store(ABC):
         """A number up to which the log is complete: nothing more will be added there. Not to be asked within a view."""
 
     @abstractmethod
-    def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
-        """Those of these decisions that are there, each with the events about it, in order.
+    def hold(self, refs: Iterable[int], unread: Iterable[int] = ()) -> dict[int, Held]:
+        """Those of these decisions that are there; of those that are `unread` their own event, too.
 
         Until the transaction ends nobody else holds them.
         """
@@ -142,12 +149,20 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def append(self, events: Sequence[Event], next_count: int = 0) -> None:
+    def append(self, events: Sequence[Event], next_count: int = 0, summary: bytes = b"") -> None:
         """Within a batch or an entry: add events, whose sequence numbers were reserved or go on from the last.
 
         `next_count` says that another entry will follow at once, of about so many events. A server can then be asked
-        for its numbers together with the commit of this one (`is_ahead`).
+        for its numbers together with the commit of this one (`is_ahead`). A `summary` is for other processes, which
+        have it for some seconds, and is no part of the journal.
         """
+
+    def summaries(self, after: int, upto: int) -> tuple[list[bytes], int]:
+        """What entries of other processes that end after one number and up to another have told; any may be missing.
+
+        If there are too many, the first of them, and up to which number they are.
+        """
+        return [], upto
 
     def write(self, events: Sequence[Event]) -> None:
         """Add events as a batch of their own, which is durable when this returns."""
@@ -183,14 +198,14 @@ class Store(ABC):
         seq: int,
         bandit: int | None = None,
         upto: int | None = None,
-        without: Sequence[int] = (),
+        numbers: Sequence[int] | None = None,
         known_from: int = MAX_SEQ,
         bodiless: str = "",
     ) -> Iterator[tuple[Event, Event | None]]:
         """The events after `seq` and up to `upto`, in order, each with the decision that it refers to.
 
-        They are of one bandit or of all, `without` those with these numbers. Decisions from `known_from` on are not
-        read again: the caller has them. Nor are the bodies of the kind `bodiless`.
+        They are of one bandit or of all, with these `numbers` or any. Decisions from `known_from` on are not read
+        again: the caller has them. Nor are the bodies of the kind `bodiless`.
         """
 
     def file_faults(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 import math
 import re
+import secrets
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -11,7 +13,9 @@ from syndicated._extras import extra
 from syndicated.errors import InputError
 from syndicated.store._base import (
     CHUNK_EVENTS,
+    MAX_SEQ,
     Event,
+    Held,
     Snapshot,
     StoreBusyError,
     UnknownCommitError,
@@ -27,6 +31,7 @@ from syndicated.store._postgres_connection import (
     WaitBudget,
     packed_int,
     packed_ints,
+    packed_long,
     packed_rows,
 )
 from syndicated.store._sql import COLUMNS, SQL, Kind
@@ -61,21 +66,47 @@ SELECT least(n.last_value, (
 )) FROM log_numbers n
 """
 NUMBERS = """
-CREATE SEQUENCE IF NOT EXISTS log_numbers MINVALUE 0 START 0;
-SELECT setval('log_numbers', greatest((SELECT last_value FROM log_numbers), (SELECT coalesce(max(seq), 0) FROM log)))
+DO $$ BEGIN
+    IF to_regclass('log_numbers') IS NULL THEN  -- or else others may be reserving some, and it must not be set back
+        CREATE SEQUENCE log_numbers MINVALUE 0 START 0;
+        PERFORM setval('log_numbers', (SELECT coalesce(max(seq), 0) FROM log));
+    END IF;
+END $$
 """
+# What entries have told others, for some seconds. It is not in the write-ahead log: after a crash it is empty, and
+# events are read in its place.
+SUMMARIES = """
+CREATE UNLOGGED TABLE IF NOT EXISTS summaries (
+    last bigint PRIMARY KEY, writer bigint NOT NULL, body bytea NOT NULL,
+    at double precision NOT NULL DEFAULT extract(epoch FROM clock_timestamp())
+);
+ALTER TABLE summaries ALTER body SET STORAGE EXTERNAL
+"""
+DROP_SUMMARIES = """
+DELETE FROM summaries WHERE at < extract(epoch FROM clock_timestamp()) - CASE WHEN writer = ? THEN ? ELSE ? END
+"""
+MAX_SUMMARIES = 32  # that are read at once
+SUMMARY_SECONDS, SUMMARY_SECONDS_OF_OTHERS = 10.0, 60.0  # after which they are dropped: others may have ended
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea"}  # by SQLite's
 # What an entry is made of, prepared once for each connection.
 PREPARED = {
     b"begin": "BEGIN",
     b"reserve": RESERVE.format("$1"),
     b"insert": f"INSERT INTO log ({COLUMNS}) SELECT {COLUMNS} FROM unnest($1::log[])",
+    b"summarize": "INSERT INTO summaries (last, writer, body) VALUES ($1, $2, $3)",
+    b"summaries": """
+        SELECT last, body FROM summaries WHERE last > $1 AND last <= $2 AND writer <> $3 ORDER BY last LIMIT $4
+    """,
     b"hold": "SELECT seq FROM log WHERE seq = ANY($1::bigint[]) AND body <> '' ORDER BY seq FOR NO KEY UPDATE",
+    b"events": f"SELECT {COLUMNS} FROM log WHERE seq = ANY($1::bigint[])",
     b"about": f"SELECT {COLUMNS} FROM log WHERE ref = ANY($1::bigint[]) ORDER BY seq",
     b"commit": "COMMIT",
     b"commit and chain": "COMMIT AND CHAIN",
 }
-HOLDING = [PREPARED[name] for name in (b"reserve", b"insert", b"hold", b"about")]  # after which others may have to wait
+OF_WRITERS = {b"reserve", b"summarize", b"summaries"}  # an older journal, which can be read, has no tables for these
+HOLDING = [  # after which others may have to wait
+    PREPARED[name] for name in (b"reserve", b"insert", b"summarize", b"hold", b"about", b"events")
+]
 # No timeout of the server ends who hangs between two of several statements that are sent together: the others do.
 CUT_OFF = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -148,6 +179,9 @@ class Postgres(SQL):
         self._ahead: list[int] = []  # numbers for the next entry, which the open transaction has reserved
         self._appended: list[Event] = []  # by an entry, which is sent together with its commit
         self._next_count = 0  # numbers to reserve with it
+        self._summary = b""  # of it
+        self._writer = secrets.randbits(62)  # who it is that tells others of its entries
+        self._next_drop = 0.0  # of old summaries, by the monotonic clock
         self._budget = WaitBudget()
         self._listener: BoundedConnection | None = None
         self._ended = False
@@ -205,6 +239,9 @@ class Postgres(SQL):
     def _commit_entry(self) -> None:
         """Append, commit and, if another entry is to follow at once, reserve its numbers: all of it is sent as one."""
         inserts = _inserting(self._appended, self._row_type)
+        if self._summary:
+            whose = packed_long(self._appended[-1].seq), packed_long(self._writer)
+            inserts.append((b"summarize", (*whose, self._summary)))
         if not self._next_count:
             self._db.run_together(*inserts, (b"commit", ()))
             return
@@ -248,13 +285,13 @@ class Postgres(SQL):
                 )
             time.sleep(SETTLE_SECONDS)
 
-    def append(self, events: Sequence[Event], next_count: int = 0) -> None:
+    def append(self, events: Sequence[Event], next_count: int = 0, summary: bytes = b"") -> None:
         """Only batches notify: the database notifies for one transaction at a time, and entries wait for nobody."""
         if not events:
             return
         self._wrote = True
         if self._in_transaction and not self._exclusive:
-            self._appended, self._next_count = [*self._appended, *events], next_count
+            self._appended, self._next_count, self._summary = [*self._appended, *events], next_count, summary
             return
         with self._errors():
             self._connected().run_together(*_inserting(events, self._row_type))
@@ -264,15 +301,36 @@ class Postgres(SQL):
         beyond, last = "(SELECT last_value FROM log_numbers) < ?", events[-1].seq  # a copy's were not reserved
         self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", last, last)
 
-    def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
-        """Sent as one, so that one answer is waited for; the second sees what was added while the first waited."""
-        numbers = (packed_ints(list(refs)),)
+    def summaries(self, after: int, upto: int) -> tuple[list[bytes], int]:
+        """Now and then old ones are dropped; not within a transaction."""
+        if self.read_only:
+            return [], upto
+        if not self._in_transaction and time.monotonic() >= self._next_drop:
+            self._next_drop = time.monotonic() + SUMMARY_SECONDS
+            self._run(DROP_SUMMARIES, self._writer, SUMMARY_SECONDS, SUMMARY_SECONDS_OF_OTHERS)
+        values = [*map(packed_long, (after, upto, self._writer, MAX_SUMMARIES))]
         with self._errors():
-            held, about = self._connected().run_together((b"hold", numbers), (b"about", numbers))
-        found: dict[int, list[Event]] = {seq: [] for (seq,) in held}
+            (found,) = self._connected().run_together((b"summaries", values))
+        return [body for _, body in found], found[-1][0] if len(found) == MAX_SUMMARIES else upto
+
+    def erase(self, subject: str, upto: int = MAX_SEQ, limit: int = sys.maxsize) -> int:
+        erased = super().erase(subject, upto, limit)
+        self._run("DELETE FROM summaries")  # after that has waited for whoever writes about the same decisions
+        return erased
+
+    def hold(self, refs: Iterable[int], unread: Iterable[int] = ()) -> dict[int, Held]:
+        """Sent as one, so that one answer is waited for; what was added while the first waited the others see."""
+        numbers, wanted = (packed_ints(list(refs)),), list(unread)
+        statements: list[Statement] = [(b"hold", numbers), (b"about", numbers)]
+        if wanted:
+            statements.append((b"events", (packed_ints(wanted),)))
+        with self._errors():
+            held, about, *read = self._connected().run_together(*statements)
+        events = {event.seq: event for rows in read for event in map(self._read, rows) if event is not None}
+        found = {seq: Held([], events.get(seq)) for (seq,) in held}
         for event in filter(None, map(self._read, about)):
             if event.ref in found:
-                found[event.ref].append(event)
+                found[event.ref].about.append(event)
         return found
 
     def save(self, snapshots: Sequence[Snapshot], keep: int) -> None:
@@ -350,8 +408,7 @@ class Postgres(SQL):
             try:
                 self._db.execute(SESSION.format("on" if self.read_only else "off") + TIMEOUTS)
                 self._prepare()
-                # An older journal, which can be read, has no numbers to reserve.
-                of_reader = {name: query for name, query in PREPARED.items() if name != b"reserve"}
+                of_reader = {name: query for name, query in PREPARED.items() if name not in OF_WRITERS}
                 self._db.prepare(of_reader if self.read_only else PREPARED)
                 ((self._row_type,),) = self._rows("SELECT 'log'::regtype::oid::bigint")
             except BaseException:
@@ -415,7 +472,7 @@ class Postgres(SQL):
                     raise UnknownCommitError(f"{self.name} was lost while it committed") from None
                 raise
             finally:
-                self._appended = []
+                self._appended, self._summary = [], b""
 
     @property
     def _in_transaction(self) -> bool:
@@ -431,12 +488,14 @@ class Postgres(SQL):
         return {name for (name,) in self._rows("SELECT tablename FROM pg_tables WHERE schemaname = 'syndicated'")}
 
     def _is_current(self) -> bool:
-        return super()._is_current() and bool(self._rows("SELECT to_regclass('log_numbers') IS NOT NULL")[0][0])
+        own = "to_regclass('log_numbers') IS NOT NULL AND to_regclass('summaries') IS NOT NULL"
+        return super()._is_current() and bool(self._rows(f"SELECT {own}")[0][0])
 
     def _migrate(self) -> None:
         super()._migrate()
         if "log" in self._tables():
             self._db.execute(NUMBERS)
+            self._db.execute(SUMMARIES)
 
     def _script(self, script: str) -> None:
         self._db.execute(MAKE_SCHEMA + re.sub(rf"\b({'|'.join(TYPES)})\b", lambda match: TYPES[match[0]], script))

@@ -155,6 +155,11 @@ def packed_int(value: int) -> bytes:
     return value.to_bytes(4, "big")
 
 
+def packed_long(value: int) -> bytes:
+    """A number of 8 bytes."""
+    return value.to_bytes(8, "big")
+
+
 def packed_ints(values: Sequence[int]) -> bytes:
     """An array of numbers of 8 bytes, in the server's binary form."""
     parts = [part for value in values for part in (8, value)]

@@ -18,6 +18,7 @@ from syndicated.store._base import (
     SCHEMA_VERSION,
     DamageError,
     Event,
+    Held,
     Snapshot,
     Store,
     StoreBusyError,
@@ -119,11 +120,12 @@ class SQL(Store):
     def settled(self) -> int:
         return self.last()
 
-    def hold(self, refs: Iterable[int]) -> dict[int, list[Event]]:
+    def hold(self, refs: Iterable[int], unread: Iterable[int] = ()) -> dict[int, Held]:
         query = f"SELECT seq FROM log WHERE seq {self._in_list} AND body <> ? ORDER BY seq"
         held = [seq for (seq,) in self._rows(query, self._list_value(refs), b"")]
-        about = self.about(held)
-        return {seq: about.get(seq, []) for seq in held}
+        wanted = list(unread)
+        about, events = self.about(held), self.events(wanted) if wanted else {}
+        return {seq: Held(about.get(seq, []), events.get(seq)) for seq in held}
 
     def view(self) -> AbstractContextManager[None]:
         return nullcontext() if self._in_transaction else self._transaction("view")
@@ -144,7 +146,7 @@ class SQL(Store):
         seq: int,
         bandit: int | None = None,
         upto: int | None = None,
-        without: Sequence[int] = (),
+        numbers: Sequence[int] | None = None,
         known_from: int = MAX_SEQ,
         bodiless: str = "",
     ) -> Iterator[tuple[Event, Event | None]]:
@@ -153,8 +155,10 @@ class SQL(Store):
             of.append(("e.bandit = ? AND", bandit))
         if upto is not None:
             of.append(("e.seq <= ? AND", upto))
-        if without:
-            of.append((f"NOT (e.seq {self._in_list}) AND", self._list_value(without)))
+        if numbers is not None:
+            if not numbers:
+                return
+            of.append((f"e.seq {self._in_list} AND", self._list_value(numbers)))
         *own, body = (f"e.{name}" for name in Event._fields)
         small = f"CASE WHEN e.kind = ? THEN ? WHEN length({body}) <= {LARGE_BYTES} THEN {body} END"
         columns = ", ".join([*own, small, *(f"d.{name}" for name in Event._fields)])
@@ -165,7 +169,8 @@ class SQL(Store):
         values, width = [bodiless, b"", *(value for _, value in of)], len(Event._fields)
         limit = first = min(FIRST_CHUNK_EVENTS, CHUNK_EVENTS)
         # Few are read with one statement, which is of one moment also outside of a transaction, if they are not large.
-        few = upto is not None and first <= upto - seq < CHUNK_EVENTS and not self._in_transaction
+        count = MAX_SEQ if upto is None else upto - seq if numbers is None else len(numbers)
+        few = first <= count < CHUNK_EVENTS and not self._in_transaction
         if few:
             limit = self._count_fitting(sizes, *values, seq)
         while rows := self._rows(query, *values, seq, limit):

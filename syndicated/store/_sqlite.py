@@ -90,7 +90,7 @@ class SQLite(SQL):
         else:
             super().write(events)
 
-    def append(self, events: Sequence[Event], next_count: int = 0) -> None:
+    def append(self, events: Sequence[Event], next_count: int = 0, summary: bytes = b"") -> None:
         with self._errors():
             for start in range(0, len(events), self._max_rows):
                 part = events[start : start + self._max_rows]

@@ -57,3 +57,10 @@ def credit(logw: Array, index: int, gain: float) -> None:
     largest = np.max(logw)
     for k in range(len(logw)):
         logw[k] -= largest
+
+
+@compiled("void(f8[::1], i8[::1], f8[::1])")
+def credit_many(logw: Array, indices: Ints, gains: Array) -> None:
+    """`credit` one after the other."""
+    for n in range(len(indices)):
+        credit(logw, indices[n], gains[n])

@@ -14,7 +14,7 @@ import numpy as np
 
 from syndicated.tuners import _exp3
 from syndicated.tuners._draws import drawn
-from syndicated.types import Array
+from syndicated.types import Array, Ints
 
 MAX_NEWTON_STEPS = 100
 
@@ -26,6 +26,11 @@ class Layer:
     n: int
     horizon: int
     counts: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        """A subclass with a credit of its own inherits no compiled form that knows nothing of it."""
+        if "credit" in vars(cls) and "credit_many" not in vars(cls):
+            cls.credit_many = Layer.credit_many  # type: ignore[method-assign]
 
     @property
     def size(self) -> int:
@@ -50,6 +55,11 @@ class Layer:
         """Learn that i, drawn with probability p, had the reward y in [0, 1], which is a share of a choice's."""
         raise NotImplementedError
 
+    def credit_many(self, kept: Array, i: Ints, p: Array, y: Array, share: Array) -> None:
+        """`credit` one after the other."""
+        for each in zip(i.tolist(), p.tolist(), y.tolist(), share.tolist(), strict=True):
+            self.credit(kept, *each)
+
 
 class EXP3(Layer):
     """The paper's: gains, uniform exploration. Regret at most 2 sqrt((e - 1) n T log n); needs T."""
@@ -71,6 +81,9 @@ class EXP3(Layer):
 
     def credit(self, kept: Array, i: int, p: float, y: float, share: float) -> None:
         _exp3.credit(kept, i, self.beta / self.n * (share * y) / p)
+
+    def credit_many(self, kept: Array, i: Ints, p: Array, y: Array, share: Array) -> None:
+        _exp3.credit_many(kept, i, self.beta / self.n * (share * y) / p)
 
 
 class EXP3S(EXP3):

@@ -40,6 +40,8 @@ class Tuner(Learner):
         """A subclass with choices of its own inherits no compiled form that knows nothing of them."""
         if "choose" in vars(cls) and "choose_many" not in vars(cls):
             cls.choose_many = Tuner.choose_many  # type: ignore[method-assign]
+        if "learn" in vars(cls) and "learn_many" not in vars(cls):
+            cls.learn_many = Tuner.learn_many  # type: ignore[method-assign]
 
     @property
     def points(self) -> tuple[Params, ...]:
@@ -111,6 +113,11 @@ class Tuner(Learner):
 
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         """Credit a choice with a reward that stands for `share` of the rounds it lasted."""
+
+    def learn_many(self, choices: Sequence[Choice], rewards: Array, shares: Array) -> None:
+        """`learn` one after the other. A tuner may offer compiled calls in place of the loop."""
+        for choice, reward, share in zip(choices, rewards.tolist(), shares.tolist(), strict=True):
+            self.learn(choice, reward, share)
 
     def frozen(self, slot: int) -> bool:
         """Whether this copy of the policy plays without learning."""

@@ -87,3 +87,10 @@ class Syndicated(Adaptive):
         y = self.rescale(reward)
         for (_, layer, own), i, p in zip(self._layers, choice.index, choice.probability, strict=True):
             layer.credit(self.logw[own], i, p, y, share)
+
+    def learn_many(self, choices: Sequence[Choice], rewards: Array, shares: Array) -> None:
+        y = np.array([self.rescale(reward) for reward in rewards.tolist()])
+        indices = np.array([choice.index for choice in choices], dtype=np.int64).T.copy()
+        p = np.array([choice.probability for choice in choices], dtype=np.float64).T.copy()
+        for (_, layer, own), i, drawn in zip(self._layers, indices, p, strict=True):
+            layer.credit_many(self.logw[own], i, drawn, y, shares)

@@ -1,20 +1,21 @@
 """Many at once: `decide_many` and `learn_many` are the loops over `decide` and `learn`, to the bit."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from syndicated import Agent, ArmUCB, Consensus, Corral, LinUCB, Space, Syndicated
+from syndicated import SGDTS, Agent, ArmUCB, Consensus, Corral, LinTS, LinUCB, Space, Syndicated, TwoLayer
 from syndicated._decision_history import MAX_ARMS
+from syndicated._models.ridge import Ridge
 from syndicated.errors import InputError
 from syndicated.policies import POLICIES
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
-from syndicated.types import Array, Decision, Ints, Params
+from syndicated.types import Array, Decision, Ints, NamedArms, Params
 
 CONTEXTS = [{"hour": float(hour), "country": country} for hour in range(12) for country in ("fr", "de")]
 ARMS = ["tea", "coffee", {"id": "milk", "price": 2.0}]
@@ -23,6 +24,12 @@ AGENTS = {name: (lambda name=name: Agent(POLICIES[name](dim=3), id="a")) for nam
     "Corral": lambda: Agent(LinUCB(dim=3), Corral(Space(alpha=[0.1, 1.0])), id="a"),
     "warm-up": lambda: Agent(LinUCB(dim=3), Syndicated(Space(alpha=[0.1, 1.0]), warmup=10), id="a"),
     "nothing set": lambda: Agent(id="a"),
+    "two axes": lambda: Agent(LinUCB(dim=3), Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0, 9.0])), id="a"),
+    "factors": lambda: Agent(LinTS(dim=3), TwoLayer(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0])), id="a"),
+    "forgetting": lambda: Agent(LinUCB(dim=3), Syndicated(Space(alpha=[0.1, 1.0], memory=[0.8, 1.0])), id="a"),
+    "losses": lambda: Agent(LinUCB(dim=3), Syndicated(Space(alpha=[0.1, 1.0]), layer="Tsallis-INF"), id="a"),
+    "a changing best": lambda: Agent(LinUCB(dim=3), Syndicated(Space(alpha=[0.1, 1.0]), layer="EXP3.S"), id="a"),
+    "epochs": lambda: Agent(SGDTS(dim=3, tau=4), Syndicated(Space(eta0=[0.1, 1.0])), id="a"),
 }
 
 
@@ -70,6 +77,93 @@ def test_a_model_that_refreshes_and_starts_again_does_so_at_the_same_reward() ->
     assert one.policy.model.G[-1, -1] < 2400  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("row", [10, 63, 64, 65])
+def test_a_tuned_model_that_loses_its_precision_is_computed_again_at_the_same_reward(row: int) -> None:
+    """At a row that is far out where a penalty is small, next to where inverses are looked at again anyway."""
+    space = Space(alpha=[0.1, 1.0], lam=[1e-6, 1.0])
+    one, many = (Agent(LinUCB(dim=3), Syndicated(space), id="a") for _ in range(2))
+    tables, rewards = _tables(200), np.random.default_rng(0).random(200).tolist()
+    tables[row] *= 1e7
+    apart, together = ([agent.decide(table) for table in tables] for agent in (one, many))
+    for decision, reward in zip(apart, rewards, strict=True):
+        one.learn(decision, reward)
+    many.learn_many(together, rewards)
+    assert many.state() == one.state()
+
+
+def test_outliers_are_cut_for_the_tuner_too() -> None:
+    one, many = (Agent(LinUCB(dim=3), Consensus(LinUCB(dim=3).space), id="a") for _ in range(2))
+    for part in range(2):
+        apart, together = ([agent.decide(table) for table in _tables(150, part)] for agent in (one, many))
+        rewards = [1e6 if n % 50 == 49 else reward for n, reward in enumerate(_rewards(apart, part))]
+        for decision, reward in zip(apart, rewards, strict=True):
+            one.learn(decision, reward)
+        many.learn_many(together, rewards)
+        assert many.state() == one.state()
+
+
+class _StartsAgain(Syndicated):
+    """After each reward a new copy of the policy plays."""
+
+    def replaced(self) -> Mapping[int, int | None]:
+        return {0: None}
+
+
+def test_a_tuner_that_replaces_the_policy_does_so_after_each_reward() -> None:
+    one, many = (Agent(LinUCB(dim=3), _StartsAgain(Space(alpha=[0.1, 1.0])), id="a") for _ in range(2))
+    apart, together = ([agent.decide(table) for table in _tables(5)] for agent in (one, many))
+    for decision in apart:
+        one.learn(decision, 1.0)
+    many.learn_many(together, [1.0] * 5)
+    assert many.state() == one.state()
+
+
+def test_a_ridge_with_a_catalogue_learns_many_as_one_after_the_other() -> None:
+    one, many = (LinUCB(dim=3) for _ in range(2))
+    X, rewards = np.random.default_rng(0).normal(size=(40, 3)), np.random.default_rng(1).random(40)
+    for policy in (one, many):
+        policy.prepare([{"alpha": 1.0, "lam": 0.5}], X[:7])
+    for x, reward in zip(X, rewards.tolist(), strict=True):
+        one.learn(x, reward, {})
+    many.learn_many(X, rewards, [{}] * 40)
+    arms, points = np.arange(7), [{"alpha": 1.0, "lam": 0.5, "intercept": 1.0}]
+    apart, together = (policy.scores(arms, points, Stream(1, 0)) for policy in (one, many))
+    assert np.array_equal(together, apart)
+
+
+@pytest.mark.parametrize("policy", [ArmUCB, LinUCB])
+def test_decisions_of_which_some_have_names_are_learned_one_after_the_other(policy: Any) -> None:
+    one, many = (Agent(policy(dim=3), id="a") for _ in range(2))
+    tables = [table if n % 2 else NamedArms(tuple("wxyz"), table) for n, table in enumerate(_tables(20))]
+    apart, together = ([agent.decide(table) for table in tables] for agent in (one, many))
+    for decision, reward in zip(apart, _rewards(apart), strict=True):
+        one.learn(decision, reward)
+    many.learn_many(together, _rewards(apart))
+    assert many.state() == one.state()
+
+
+class _Clips(LinUCB):
+    def usual(self, reward: float) -> float:
+        return min(reward, 0.5)
+
+
+def test_a_policy_that_counts_a_reward_otherwise_has_its_tuner_learn_reward_by_reward() -> None:
+    one, many = (Agent(_Clips(dim=3), Syndicated(Space(alpha=[0.1, 1.0])), id="a") for _ in range(2))
+    apart, together = ([agent.decide(table) for table in _tables(20)] for agent in (one, many))
+    for decision, reward in zip(apart, _rewards(apart), strict=True):
+        one.learn(decision, reward)
+    many.learn_many(together, _rewards(apart))
+    assert many.state() == one.state()
+
+
+def test_a_tuned_policy_learns_many_in_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ridge, "learn", None)
+    monkeypatch.setattr(Syndicated, "learn", None)
+    agent = Agent(LinUCB(dim=3), Syndicated(Space(alpha=[0.1, 1.0])), id="a")
+    agent.learn_many(agent.decide_many(_tables(50)), [1.0] * 50)
+    assert agent.policy.model.count == 50  # type: ignore[attr-defined]
+
+
 def test_contexts_with_named_arms() -> None:
     one, many = Agent(id="a"), Agent(id="a")
     for _ in range(2):
@@ -79,6 +173,20 @@ def test_contexts_with_named_arms() -> None:
         for decision, reward in zip(apart, rewards, strict=True):
             one.learn(decision, reward)
         many.learn_many(together, rewards)
+        assert many.state() == one.state()
+
+
+def test_named_arms_of_a_tuned_policy_that_shares_one_model() -> None:
+    encoder, ids = {"kind": "ids", "arms": ["tea", "milk"], "context": 2}, ["tea", "milk"]
+    tuner = Syndicated(Space(alpha=[0.1, 1.0], lam=[0.1, 1.0]))
+    one, many = (Agent.for_arms(policy="LinUCB", encoder=encoder, tuner=tuner, id="a") for _ in range(2))
+    contexts = np.random.default_rng(0).normal(size=(60, 2)).tolist()
+    for _ in range(2):
+        apart, together = [one.decide(context, ids) for context in contexts], many.decide_many(contexts, ids)
+        assert list(map(_fields, together)) == list(map(_fields, apart))
+        for decision, reward in zip(apart, _rewards(apart), strict=True):
+            one.learn(decision, reward)
+        many.learn_many(together, _rewards(apart))
         assert many.state() == one.state()
 
 

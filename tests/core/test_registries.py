@@ -264,6 +264,12 @@ class _DrawsOnceForAllTables(LinTS):
         return np.concatenate([self.scores(arms, points, rng.later(0)).ravel() for arms in tables])
 
 
+class _LearnsTheLastTwice(LinUCB):
+    def learn_many(self, X: Array, rewards: Array, params: Sequence[Params]) -> None:
+        super().learn_many(X, rewards, params)
+        self.learn(X[-1], float(rewards[-1]), params[-1])
+
+
 class _PlaysTheFirstOfArms(ArmUCB):
     def best(self, arms: Any, points: Sequence[Params], t: int, rng: Stream) -> list[int]:
         return [0 for _ in points]
@@ -328,6 +334,11 @@ class _Forgets(TwoLayer):
     def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
         super().learn(choice, reward, share)
         self.logw *= 0.99
+
+
+class _CountsAllWhole(TwoLayer):
+    def learn_many(self, choices: Sequence[Choice], rewards: Array, shares: Array) -> None:
+        super().learn_many(choices, rewards, np.ones(len(choices)))
 
 
 class _CountsWhole(TwoLayer):
@@ -411,6 +422,7 @@ BROKEN: dict[str, type[Any]] = {
     "order_of_arms_does_not_matter": _PlaceCounts,
     "best_arms_are_those_with_the_largest_scores": _PlaysTheFirst,
     "scores_of_many_tables_are_those_of_each": _DrawsOnceForAllTables,
+    "rewards_learned_together_are_learned_as_one_by_one": _LearnsTheLastTwice,
     "scores_are_pure": _ScoringLearns,
     "scores_have_one_row_a_point_for_any_number_of_arms": _OneRow,
     "one_draw_serves_all_points": _ManyDraws,
@@ -441,6 +453,7 @@ BROKEN: dict[str, type[Any]] = {
     "choices_come_from_its_points": _OffGrid,
     "stated_probabilities_match_frequencies": _Uncalibrated,
     "choices_of_many_periods_are_those_of_each": _ChoosesOnceForAllPeriods,
+    "choices_credited_together_are_credited_as_one_by_one": _CountsAllWhole,
     "learning_moves_probability_to_the_best": _LikesTheWorst,
     "choices_are_among_those_it_could_draw": _DisownsItsChoices,
     "late_rewards_count_the_same": _Forgets,

@@ -24,6 +24,7 @@ import syndicated.store
 from syndicated import InputError, MissingExtraError
 from syndicated.store import (
     Event,
+    Held,
     Snapshot,
     SQLite,
     Store,
@@ -264,6 +265,14 @@ def test_chunks_are_of_so_many_events_or_fewer_if_they_are_large() -> None:
     assert chunks == [[0, 1], [2, 3], [4]]
 
 
+def test_events_are_read_by_their_numbers(store: Store) -> None:
+    _add(store, _decisions(3))
+    _add(store, [Event(0, 1, "reward", 1.0, ref=ref, learn=1.0) for ref in (1, 2, 3)])
+    found = [(event.seq, about and about.seq) for event, about in store.after(1, upto=5, numbers=[1, 2, 4, 5, 6, 9])]
+    assert found == [(2, None), (4, 1), (5, 2)]
+    assert list(store.after(0, numbers=[])) == []
+
+
 def test_decisions_that_the_reader_has_are_not_read_again(store: Store) -> None:
     _add(store, _decisions(3))
     _add(store, [Event(0, 1, "reward", 1.0, ref=ref, learn=1.0) for ref in (1, 2, 3)])
@@ -275,7 +284,9 @@ def test_decisions_are_held_with_the_events_about_them(store: Store) -> None:
     _add(store, _decisions(2, body=b"b"))
     _add(store, [Event(0, 1, kind, 1 / 3, ref=1, learn=0.1, body=b"\x00b") for kind in ("reward", "activate")])
     with store.entry(1):
-        assert store.hold([1, 2, 99]) == {1: _all(store)[2:], 2: []}
+        decision, about = _all(store)[0], _all(store)[2:]
+        assert store.hold([1, 2, 99]) == {1: (about, None), 2: ([], None)}
+        assert store.hold([1, 2, 99], [1, 99]) == {1: (about, decision), 2: ([], None)}
         assert store.hold([]) == {}
 
 
@@ -911,7 +922,7 @@ def test_entries_wait_for_nobody_and_are_settled_when_all_before_them_have_ended
             pass
         slow.append([Event(number, 1, "decide", 0.0)])
     assert reader.settled() == 6
-    assert [event.seq for event, _ in reader.after(3, upto=5, without=[4])] == [5]
+    assert [event.seq for event, _ in reader.after(3, upto=5, numbers=[5])] == [5]
     with suppress(InterruptedError), slow.entry(1):
         raise InterruptedError
     assert (reader.settled(), reader.last()) == (7, 6)
@@ -1098,9 +1109,9 @@ def test_who_uses_a_key_second_is_told_and_decisions_are_held(database: Callable
         other.append([Event(number, 1, "decide", 0.0, key="k")])
     other._db.execute("SET lock_timeout = '1ms'")
     with one.entry(1):
-        assert one.hold([1, 3, 99]) == {1: []}
+        assert one.hold([1, 3, 99]) == {1: ([], None)}
         with other.entry(1):
-            assert other.hold([2]) == {2: []}
+            assert other.hold([2]) == {2: ([], None)}
         with pytest.raises(StoreError, match="lock timeout"), other.entry(1):
             other.hold([1])
 
@@ -1113,9 +1124,9 @@ def test_who_waits_for_a_decision_is_told_what_was_added_meanwhile(
     _add(one, _decisions(2, body=b"b"))
     waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
-    def hold() -> dict[int, list[Event]]:
+    def hold() -> dict[int, Held]:
         with other.entry(1):
-            held: dict[int, list[Event]] = other.hold([1, 2])
+            held: dict[int, Held] = other.hold([1, 2])
         return held
 
     with ThreadPoolExecutor(1) as pool:
@@ -1126,7 +1137,7 @@ def test_who_waits_for_a_decision_is_told_what_was_added_meanwhile(
                 pass
             reward = Event(number, 1, "reward", 1 / 3, ref=1, learn=0.1, subject="me", body=b"\x00b")
             one.append([reward])
-        assert held.result(HANG_SECONDS) == {1: [reward], 2: []}
+        assert held.result(HANG_SECONDS) == {1: ([reward], None), 2: ([], None)}
 
 
 def test_a_decision_whose_reward_is_on_its_way_is_not_pruned(database: Callable[[], str], journals: Journals) -> None:
@@ -1136,7 +1147,7 @@ def test_a_decision_whose_reward_is_on_its_way_is_not_pruned(database: Callable[
     waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     with one.batch(), ThreadPoolExecutor(1) as pool:
         with other.entry(1) as (number,):
-            assert other.hold([1]) == {1: []}
+            assert other.hold([1]) == {1: ([], None)}
             other.append([Event(number, 1, "reward", 9.0, ref=1, learn=1.0)])
             pruned = pool.submit(one.prune, 1, 9.0, 2)
             while not pruned.done() and not reader._rows(waiting):
@@ -1512,6 +1523,7 @@ def test_a_subject_is_looked_up_by_its_name_and_not_through_the_whole_log(
         assert store.last_about("ann") == 20_500
         assert store.count_about("ann", 20_500) == 500
         assert store.erase("ann", limit=10) == 10
+    plans = [plan for plan in plans if " log " in plan]
     assert len(plans) == 3
     assert all("Index Scan on log_subject" in plan or "using log_subject" in plan for plan in plans)
 
@@ -1636,3 +1648,86 @@ def test_a_server_that_is_slow_has_lost_the_job_and_not_only_the_statement(
 def _ask_slowly(store: Any, times: int) -> None:
     for _ in range(times):
         assert store._rows("SELECT 1 FROM pg_sleep(0.1)")
+
+
+def test_what_an_entry_tells_others_have_for_some_seconds(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = database()
+    teller, other = (journals.open(address) for _ in range(2))
+
+    def tell(summary: bytes) -> int:
+        with teller.entry(2) as numbers:
+            teller.append([Event(seq, 1, "decide", 0.0) for seq in numbers], 0, summary)
+        return int(numbers[-1])
+
+    with suppress(InterruptedError), teller.entry(1) as (lost,):
+        teller.append([Event(lost, 1, "decide", 0.0)], 0, b"lost")
+        raise InterruptedError
+    first, _, last = [tell(each) for each in (b"one", b"", b"x" * 9000)]
+    told = [b"one", b"x" * 9000]
+    assert other.summaries(0, last) == (told, last)
+    assert other.summaries(0, last - 1) == (told[:1], last - 1)
+    assert other.summaries(first, last) == (told[1:], last)
+    assert teller.summaries(0, last) == ([], last)
+    assert journals.open(address, read_only=True).summaries(0, last) == ([], last)
+    monkeypatch.setattr(_postgres, "MAX_SUMMARIES", 1)
+    assert other.summaries(0, last) == (told[:1], first)
+    monkeypatch.undo()
+    monkeypatch.setattr(_postgres, "SUMMARY_SECONDS", 0.0)
+    for store, left in ((other, told), (teller, [])):
+        store._next_drop = 0.0
+        with store.batch():
+            store.summaries(0, last)
+            assert other.summaries(0, last) == (told, last)  # none is dropped within a transaction
+        store.summaries(0, last)
+        assert other.summaries(0, last) == (left, last)
+    tell(b"two")
+    monkeypatch.setattr(_postgres, "SUMMARY_SECONDS_OF_OTHERS", 0.0)
+    other._next_drop = 0.0
+    assert other.summaries(0, last + 9) == ([], last + 9)
+    unlogged = "SELECT relpersistence FROM pg_class WHERE oid = 'summaries'::regclass"
+    assert other._rows(unlogged) == [("u",)]
+
+
+def test_a_file_of_one_owner_has_nobody_to_tell(tmp_path: Path) -> None:
+    with closing(SQLite(tmp_path / "journal.db")) as store:
+        with store.entry(1) as numbers:
+            store.append([Event(numbers[0], 1, "decide", 0.0)], 0, b"summary")
+        assert store.summaries(0, 9) == ([], 9)
+
+
+def test_a_journal_of_before_processes_told_each_other_is_opened_while_others_write(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    """As the first replica of a new version does: no number is given twice."""
+    address, given, ended = database(), list[int](), threading.Event()
+    one, admin = journals.open(address), journals.open(address)
+
+    def write() -> None:
+        while not ended.is_set():
+            with one.entry(1) as (number,):
+                given.append(number)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        for _ in range(40):
+            admin._run("DROP TABLE summaries")
+            journals.open(address).close()
+        ended.set()
+        writing.result(HANG_SECONDS)
+    assert len(given) == len(set(given)) > 0
+
+
+def test_events_with_numbers_far_apart_are_read_at_one_moment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    _add(store, _decisions(3000))
+    asked = list[str]()
+
+    def watch(query: str, *values: Any) -> Any:
+        asked.append(query)
+        return type(store)._rows(store, query, *values)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(store, "_rows", watch)
+    numbers = list(range(100, 3000, 100))
+    assert [event.seq for event, _ in store.after(0, upto=3000, numbers=numbers)] == numbers
+    assert [query.startswith("SELECT e.seq, coalesce(length") for query in asked] == [True, False]  # sizes come first

@@ -34,14 +34,23 @@ from syndicated.service.bandits.arms import ArmTable, RegisteredArms
 from syndicated.service.bandits.history import History
 from syndicated.service.bandits.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
-from syndicated.service.bandits.records import Decided, DecisionHead, Record, TopArm, decode, from_choice, to_decision
+from syndicated.service.bandits.records import (
+    Decided,
+    DecisionRun,
+    Record,
+    TopArm,
+    decode,
+    from_choice,
+    to_choice,
+    to_decision,
+)
 from syndicated.service.bandits.size_limits import check_logged, check_scored, check_work, count_models, max_known_arms
 from syndicated.service.bandits.tables import pack_arms, pack_table
 from syndicated.spec import takes
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
 from syndicated.tuners import TUNERS
-from syndicated.types import ArmId, Array, Choice, NamedArms
+from syndicated.types import ArmId, Array, Choice, Decision, NamedArms
 
 EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a change starts a new epoch
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
@@ -156,36 +165,39 @@ class Bandit:
         self.version = event.seq
         self.loads = [*self.loads, Load(event.seq, event.at, self.history.count)][-MAX_LOADS:]
 
-    def fold_decisions(self, decisions: Sequence[tuple[Record, Decided | DecisionHead]]) -> None:
+    def fold_decisions(self, run: DecisionRun) -> None:
         """Count decisions that follow each other, and advance the agent by those that were its rounds."""
         self._keep()
-        for record, head in decisions:
-            if head.default is not None:
-                self.closable = record.event.seq
-        own = [(record, head) for record, head in decisions if head.epoch == self.epoch]
-        rounds = [record for record, head in own if head.by in COUNTED]
-        last = next(filter(None, (record.choice for record in reversed(rounds))), None)
-        for _ in rounds:
-            self.agent.advance(last)
-        made = [(record.event.at, head) for record, head in own]
-        self.history.add_decisions(made, self.agent.player.tuner.probabilities)
-
-    def fold_feedback(self, event: Event, record: Record) -> None:
-        """Learn what an event about a decision says: a reward, a late one, an activation, or a closed window."""
-        self._keep()
-        decided = record.decided
-        self.lates += event.kind == "late"
-        if event.kind == "close" and event.ref is not None:
-            self.closed = max(self.closed, event.ref)
-        if event.kind == "reward" and event.learn is None:  # it was collected
-            self.closable = max(self.closable, record.event.seq)
-        if event.learn is None or decided.epoch != self.epoch:
+        self.closable = run.closable or self.closable
+        if run.epoch != self.epoch:
             return
-        if decided.by in COUNTED:
-            decision = to_decision(record, self.agent.id, named=self.named)
-            self.agent.player.learn(decision, event.learn)
-            self.version = event.seq
-        self.history.add_reward(decided.by, decided.arm, event.learn)
+        choice = None if run.choice is None else to_choice(run.choice)
+        for by in run.columns.by:
+            if by in COUNTED:
+                self.agent.advance(choice)
+        self.history.add_decisions(run.columns, self.agent.player.tuner.probabilities)
+
+    def fold_feedback(self, feedback: Sequence[tuple[Event, Record]]) -> None:
+        """Learn what events about decisions say: rewards, late ones, activations, and closed windows."""
+        self._keep()
+        decisions: list[Decision] = []
+        rewards: list[float] = []
+        for event, record in feedback:
+            decided = record.decided
+            self.lates += event.kind == "late"
+            if event.kind == "close" and event.ref is not None:
+                self.closed = max(self.closed, event.ref)
+            if event.kind == "reward" and event.learn is None:  # it was collected
+                self.closable = max(self.closable, record.event.seq)
+            if event.learn is None or decided.epoch != self.epoch:
+                continue
+            if decided.by in COUNTED:
+                decisions.append(to_decision(record, self.agent.id, named=self.named))
+                rewards.append(event.learn)
+                self.version = event.seq
+            self.history.add_reward(decided.by, decided.arm, event.learn)
+        if decisions:
+            self.agent.player.learn_many(decisions, np.array(rewards))
 
     # what reads it
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.service.bandits.records import Decided, DecisionHead
+from syndicated.service.bandits.records import DecisionColumns
 from syndicated.types import Array
 
 MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come half as often
@@ -18,8 +18,6 @@ HEAD_FIELDS = (
     *("count", "learned", "explored", "agreed", "total", "squares", "tallies", "arms"),
     *("played", "recent", "recent_starts", "began", "latest"),
 )  # of a snapshot
-
-Made = tuple[float, Decided | DecisionHead]  # when a decision was made, and what it was
 
 
 class History:
@@ -44,36 +42,37 @@ class History:
         self._stride = 1
         self._rows: list[list[float]] = []
 
-    def add_decisions(self, made: Sequence[Made], probabilities: Callable[[], Sequence[Array]]) -> None:
-        """Count decisions that follow each other, with the time of each; up to each row of the table at once."""
+    def add_decisions(self, made: DecisionColumns, probabilities: Callable[[], Sequence[Array]]) -> None:
+        """Count decisions that follow each other; up to each row of the table at once."""
         begin = 0
         while begin < len(made):
             end = begin + self._stride - self.count % self._stride
-            self._count(made[begin:end])
+            part = made[begin:end]
+            self._count(part)
             if self.count % self._stride == 0:
-                self._add_row(made[end - 1][0], probabilities)
+                self._add_row(part.at[-1], probabilities)
             if self.count % (RECENT_ROWS * self._stride) == 0:
                 self.recent = [{}, self.recent[0]]
                 self.recent_starts = [self.count, self.recent_starts[0]]
             begin = end
 
-    def _count(self, made: Sequence[Made]) -> None:
+    def _count(self, made: DecisionColumns) -> None:
         """Add to the counts; arms in the order in which they were played first."""
         if self.count == 0:
-            self.began = made[0][0]
-        self.latest = made[-1][0]
+            self.began = made.at[0]
+        self.latest = made.at[-1]
         self.count += len(made)
+        self.explored += sum(made.explored)
+        self.agreed += sum(made.agreed)
         by: dict[str, int] = {}
         arms: dict[str, int] = {}
         first: dict[str, float] = {}
         last: dict[str, float] = {}
-        for at, head in made:
-            self.explored += head.explored
-            self.agreed += head.by == "caller" and head.agrees
-            by[head.by] = by.get(head.by, 0) + 1
-            arms[head.arm] = arms.get(head.arm, 0) + 1
-            first.setdefault(head.arm, at)
-            last[head.arm] = at
+        for at, who, arm in zip(made.at, made.by, made.arm, strict=True):
+            by[who] = by.get(who, 0) + 1
+            arms[arm] = arms.get(arm, 0) + 1
+            first.setdefault(arm, at)
+            last[arm] = at
         for name, count in by.items():
             _add_decisions(self.tallies, name, count)
         for arm, count in arms.items():

@@ -10,14 +10,14 @@ Structs of the log are msgpack arrays or maps without their defaults. Their fiel
 the journal's format: a field may be added at the end with a default; nothing else may change.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct, field
 
-from syndicated._decided_by import By
+from syndicated._decided_by import COUNTED, By
 from syndicated.errors import InputError
 from syndicated.service.bandits.messages import RankedArm, Scope
 from syndicated.store import Event
@@ -96,6 +96,50 @@ class DecisionHead(Struct, frozen=True, gc=False):
     explored: bool = False
     agrees: bool = False
     default: float | None = None
+
+
+class DecisionColumns(Struct, frozen=True, array_like=True, gc=False):
+    """What is counted of decisions that follow each other: of each a value in every list."""
+
+    at: list[float]
+    by: list[By]
+    arm: list[str]
+    explored: list[bool]
+    agreed: list[bool]  # whether the model would have made the caller's own decision too
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def __getitem__(self, part: slice) -> "DecisionColumns":
+        return DecisionColumns(self.at[part], self.by[part], self.arm[part], self.explored[part], self.agreed[part])
+
+
+class DecisionRun(Struct, frozen=True, array_like=True, gc=False):
+    """Decisions of a bandit that follow each other, as they are folded: those of an epoch are counted.
+
+    `closable` is the last of all that the end of its window may teach something, and `choice` that of the last of the
+    agent's own rounds, if there was one.
+    """
+
+    epoch: int
+    closable: int
+    choice: ChoiceRecord | None
+    columns: DecisionColumns
+
+    @classmethod
+    def of(cls, records: "Sequence[Record]", epoch: int) -> "DecisionRun":
+        heads = [(record, record.head) for record in records]
+        closable = [record.event.seq for record, head in heads if head.default is not None]
+        own = [(record, head) for record, head in heads if head.epoch == epoch]
+        choices = (record.decided.choice for record, head in reversed(own) if head.by in COUNTED)
+        columns = DecisionColumns(
+            [record.event.at for record, _ in own],
+            [head.by for _, head in own],
+            [head.arm for _, head in own],
+            [head.explored for _, head in own],
+            [head.by == "caller" and head.agrees for _, head in own],
+        )
+        return cls(epoch, max(closable, default=0), next(filter(None, choices), None), columns)
 
 
 class Pruned(Struct, frozen=True):

@@ -4,8 +4,9 @@ import hashlib
 import logging
 import math
 import time
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -18,15 +19,15 @@ from syndicated.service.bandits.bandit import Bandit, BanditDraft
 from syndicated.service.bandits.messages import Arm, Spec
 from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, EpochStart, ModelLoad, decode_load
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import RECORD_BYTES, Key, Pruned, Record, decode, decode_pruned
+from syndicated.service.bandits.records import RECORD_BYTES, DecisionRun, Key, Pruned, Record, decode, decode_pruned
+from syndicated.service.bandits.runs import SERVICE_ID, Folded, Run, runs
+from syndicated.service.bandits.summaries import SummarizedDecisions
+from syndicated.service.bandits.upcoming import record_of, stored, upcoming
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
 
 log = logging.getLogger("syndicated")
 
-SERVICE_ID = 0  # the bandit number of events that are about the service itself: its audit log
 MAX_RECORD_BYTES = 64 * 2**20  # of the decisions kept in memory, the latest; others are looked up in the journal
-MAX_RUN = 1000  # events that are folded together
-MAX_RUN_BYTES = 2 * 2**20  # of their bodies, and of the decisions that they are about
 REWRITING_KINDS = ("erase", "prune")  # events that say: earlier lines of the journal were changed
 AUDIT_KINDS = (
     "create",
@@ -43,10 +44,6 @@ AUDIT_KINDS = (
     "import",
 )
 KINDS = {*AUDIT_KINDS, *PART_KINDS, "decide", "reward", "late", "activate", "close", "closed", "forget"}
-FEEDBACK_KINDS = {"reward", "late", "activate", "close"}  # events about a decision
-
-Folded = tuple[Event, Record | None]  # an event, and the decision that it is, or is about, if it is at hand
-Run = Sequence[Folded]  # decisions of a bandit that follow each other, or events about some; or a single other event
 
 
 class State:
@@ -98,7 +95,7 @@ class State:
         state.bandits = dict(sorted(state.bandits.items()))
         state.names = {bandit.name: bandit for bandit in state.bandits.values()}
         counted = state.events
-        for run in _runs(map(_stored, store.after(state.seq, upto=upto, bodiless=PIECE))):
+        for run in runs(map(stored, store.after(state.seq, upto=upto, bodiless=PIECE))):
             state._check_pruned(run[0][0], whole=lost is None)
             state._fold_stored(run, store)
         state.followed = state.seq
@@ -154,7 +151,7 @@ class State:
         """
         upto, at, events = self.seq, self.at, self.events
         first, found = (1, 0) if older is None else (older.seq + 1, events_upto(older))
-        for pair in map(_stored, store.after(first - 1, upto=upto, bodiless=PIECE)):
+        for pair in map(stored, store.after(first - 1, upto=upto, bodiless=PIECE)):
             found += 1
             concerned = _concerns(pair[0])
             self._last |= dict.fromkeys(concerned - {SERVICE_ID, -1}, pair[0].seq)
@@ -174,10 +171,13 @@ class State:
         store: Store,
         upto: int,
         own: Mapping[int, Folded],
+        unused: Collection[int] = (),
         read: Mapping[int, bytes] | None = None,
         seconds: float = math.inf,
     ) -> bool:
-        """Fold what the journal has after what is known, up to a number; `own` are events of it that are at hand.
+        """Fold what the journal has after what is known, up to a number.
+
+        `own` are events of it that are at hand, and `unused` are numbers that no event has.
 
         False if others have erased or pruned earlier events meanwhile. Then the state must be loaded again: records in
         memory may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
@@ -186,33 +186,43 @@ class State:
         with their models, it ends before one whose model has yet to be read.
         """
         self.awaited, self.lags, end = None, False, time.monotonic() + seconds
-        at_hand = deque(pair for seq, pair in own.items() if self.seq < seq <= upto)
-        without, known_from = [event.seq for event, _ in at_hand], next(iter(self._records), upto + 1)
-        others = map(_stored, store.after(self.seq, None, upto, without, known_from, PIECE))
-        for run in _runs(_merged(at_hand, others)):
-            event, _ = run[0]
-            if event.kind in REWRITING_KINDS and event.seq not in own and not self._has_pruned(event, store):
-                return False
-            if read is not None and event.seq not in own and model_parts(event):
-                if event.seq not in read:
-                    self.awaited = event
+        known_from = next(iter(self._records), upto + 1)
+        with closing(upcoming(store, self.seq, upto, own, unused, known_from)) as parts:
+            for part in parts:
+                if isinstance(part, SummarizedDecisions):
+                    self._fold_summarized(part)
+                else:
+                    event, _ = part[0]
+                    if event.kind in REWRITING_KINDS and event.seq not in own and not self._has_pruned(event, store):
+                        return False
+                    if read is not None and event.seq not in own and model_parts(event):
+                        if event.seq not in read:
+                            self.awaited = event
+                            break
+                        part = [(event._replace(body=read[event.seq]), None)]
+                    self._fold_stored(self._with_decisions(part, store, known_from), store)
+                if time.monotonic() > end:
+                    self.lags = True
                     break
-                run = [(event._replace(body=read[event.seq]), None)]
-            self._fold_stored(self._with_decisions(run, store, known_from), store)
-            if time.monotonic() > end:
-                self.lags = True
-                break
         self.followed = self.seq
         return True
 
     def _with_decisions(self, run: Run, store: Store, known_from: int) -> Run:
-        """A run whose events have their decisions, also those that have just made room for later ones."""
+        """A run whose events have their decisions, also those that memory lacks between others."""
         refs = [event.ref for event, record in run if event.ref is not None and record is None]
         gone = [ref for ref in refs if ref >= known_from and ref not in self._records]
         if not gone:
             return run
         found = store.events(gone)
-        return [(event, record or _record_of(found.get(event.ref or 0))) for event, record in run]
+        return [(event, record or record_of(found.get(event.ref or 0))) for event, record in run]
+
+    def _fold_summarized(self, part: SummarizedDecisions) -> None:
+        """Fold decisions that another process has made, none of which is kept in memory."""
+        try:
+            self._advance_to(part.bandit, part.last, part.run.columns.at[-1], len(part.run.columns))
+            self.bandits[part.bandit].fold_decisions(part.run)
+        except Exception as error:
+            raise self._damaged(part.first, part.last, part.bandit, "decide", error) from error
 
     def _has_pruned(self, event: Event, store: Store) -> bool:
         """Whether an event is of a pruning of what was folded here before, after which memory has nothing wrong.
@@ -242,11 +252,14 @@ class State:
                 for pair in run:
                     self._fold_stored([pair], store)
                 return
-            last, _ = run[-1]
-            which = f"event {event.seq}" if last is event else f"one of the events {event.seq} to {last.seq}"
-            what = f"{which} of bandit {event.bandit}, kind {shorten(event.kind)}"
-            self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
-            raise DamageError(self.damage) from error
+            raise self._damaged(event.seq, run[-1][0].seq, event.bandit, event.kind, error) from error
+
+    def _damaged(self, first: int, last: int, bandit: int, kind: str, error: Exception) -> DamageError:
+        """The state may have a part of what could not be folded: nothing more is done with it."""
+        which = f"event {first}" if first == last else f"one of the events {first} to {last}"
+        what = f"{which} of bandit {bandit}, kind {shorten(kind)}"
+        self.damage = f"the journal is damaged: {what}, cannot be read: {shorten(error)}"
+        return DamageError(self.damage)
 
     def spec_after(self, event: Event) -> Spec:
         """The spec of the bandit that an event loads a model into."""
@@ -259,7 +272,7 @@ class State:
 
     def fold_all(self, pairs: Iterable[Folded]) -> None:
         """`fold` one after the other."""
-        for run in _runs(pairs):
+        for run in runs(pairs):
             self._fold_run(run)
 
     def _fold_run(self, run: Run) -> None:
@@ -284,9 +297,12 @@ class State:
 
     def _advance(self, run: Run) -> None:
         event, _ = run[-1]
-        self.seq, self.at = event.seq, event.at
-        self.events += len(run)
-        self._change(event.bandit, event.seq)
+        self._advance_to(event.bandit, event.seq, event.at, len(run))
+
+    def _advance_to(self, bandit: int, seq: int, at: float, events: int) -> None:
+        self.seq, self.at = seq, at
+        self.events += events
+        self._change(bandit, seq)
 
     def _change(self, bandit: int, seq: int) -> None:
         self.changed.add(bandit)
@@ -298,7 +314,7 @@ class State:
         whole = [pair for pair in run if pair[0].body]
         kept = [Record(event) for event, _ in whole]  # without events about them, which are folded in their turn
         made = [record or own for (_, record), own in zip(whole, kept, strict=True)]
-        decisions = [(record, record.head) for record in made]
+        decisions = DecisionRun.of(made, bandit.epoch)
         self._advance(run)
         self._remember(kept)
         bandit.fold_decisions(decisions)
@@ -307,14 +323,14 @@ class State:
         """Fold events about decisions, all of which are read before anything changes; some may be gone."""
         unread = {ref: self._unread(ref) for ref in {event.ref or 0 for event, record in run if record is None}}
         found = [(event, record or unread[event.ref or 0]) for event, record in run]
-        feedback = [(event, record, record.decided) for event, record in found if record is not None]
+        feedback = [(event, record) for event, record in found if record is not None and record.decided]
         self._advance(run)
-        for event, record, _ in feedback:
+        for event, record in feedback:
             known = self._records.get(record.event.seq)
             if known is not None:
                 known.add(event)
                 self._record_bytes += RECORD_BYTES
-            bandit.fold_feedback(event, record)
+        bandit.fold_feedback(feedback)
 
     def _unread(self, seq: int) -> Record | None:
         """A decision in memory, to be read once: what is kept of it stays as small as it is."""
@@ -443,50 +459,6 @@ class Draft:
         """The snapshots, once all is copied. May be called by any thread."""
         service = Snapshot(SERVICE_ID, self.seq, self._at, pack(self._head, {}))
         return [service, *(Snapshot(id_, self.seq, self._at, draft.encode()) for id_, draft in self._bandits.items())]
-
-
-def _runs(pairs: Iterable[Folded]) -> Iterator[Run]:
-    """Runs of events, each folded at once: what a fold does anew for each event costs more than to count it."""
-    run: list[Folded] = []
-    size = 0
-    for pair in pairs:
-        event, record = pair
-        if run and not _goes_on(run[0][0], event):
-            yield run
-            run, size = [], 0
-        run.append(pair)
-        size += len(event.body) + (0 if record is None else len(record.event.body))
-        if len(run) >= MAX_RUN or size >= MAX_RUN_BYTES:
-            yield run
-            run, size = [], 0
-    if run:
-        yield run
-
-
-def _goes_on(first: Event, event: Event) -> bool:
-    if event.bandit != first.bandit or event.bandit == SERVICE_ID:
-        return False
-    return event.kind == first.kind == "decide" or (event.kind in FEEDBACK_KINDS and first.kind in FEEDBACK_KINDS)
-
-
-def _merged(at_hand: deque[Folded], others: Iterable[Folded]) -> Iterator[Folded]:
-    """Events of our own and of others, in their order."""
-    for pair in others:
-        while at_hand and at_hand[0][0].seq < pair[0].seq:
-            yield at_hand.popleft()
-        yield pair
-    yield from at_hand
-
-
-def _stored(found: tuple[Event, Event | None]) -> Folded:
-    """What the journal gives, as it is folded."""
-    event, about = found
-    return event, _record_of(about)
-
-
-def _record_of(decision: Event | None) -> Record | None:
-    """A decision that was read from the journal, unless it is gone or was erased."""
-    return Record(decision) if decision is not None and decision.body else None
 
 
 def unpack_snapshot(snapshot: Snapshot) -> tuple[dict[str, Any], Arrays]:

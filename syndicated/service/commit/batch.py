@@ -47,6 +47,7 @@ class Batch:
         self.events: list[Event] = []
         self.on_commit: list[Callable[[], None]] = []
         self._numbers = iter(numbers)
+        self.unused: list[int] = []  # numbers that were reserved together with those of its events, and that none has
         self.turns: dict[int, Turn] = dict(turns)  # where the next decisions of bandits stand, of those that have some
         self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}
@@ -84,13 +85,12 @@ class Batch:
     def _hold_records(self, seqs: Sequence[int]) -> None:
         """Other processes may add to the same decisions: until this batch ends they wait, and only the journal tells
         what they have added before."""
-        held = self.store.hold(seqs)
+        memory = {seq: self.state.record(seq) for seq in seqs}
+        held = self.store.hold(seqs, [seq for seq, record in memory.items() if record is None])
         self._records |= dict.fromkeys(seqs)
-        unknown = [seq for seq in held if self.state.record(seq) is None]
-        found = self.store.events(unknown) if unknown else {}
-        for seq, about in held.items():
-            known = self.state.record(seq) or _decision(found.get(seq))
-            self._records[seq] = None if known is None else known.copy(about)
+        for seq, found in held.items():
+            known = memory[seq] or _decision(found.event)
+            self._records[seq] = None if known is None else known.copy(found.about)
 
     def record(self, seq: int) -> Record | None:
         """A decision, with the events about it from before and from this batch."""

@@ -16,11 +16,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, suppress
 
 from syndicated.service.bandits.messages import Spec
 from syndicated.service.bandits.model_load import ModelLoad
+from syndicated.service.bandits.runs import Folded
 from syndicated.service.bandits.state import State
+from syndicated.service.bandits.summaries import summarize
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.own_thread import on_own_thread
 from syndicated.service.commit.unsettled import Unsettled
@@ -30,9 +32,11 @@ POLL_SECONDS = 0.05  # after which a shared journal is looked at, if nobody noti
 FOLLOW_PAUSE = 5  # times the duration of the last look, until the next one: on a busy machine there are fewer
 MAX_FOLLOW_SECONDS = 0.1  # of such a pause
 FOLD_SECONDS = 0.03  # of folding what others wrote, after which requests have their turn
-MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they are large
 SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
 SETTLE_PAUSE = 0.002  # between looks at whether they can be
+OTHERS_SECONDS = 10.0  # after the last event of another process, in which it is told what is written here
+MIN_SUMMARIZED = 4  # events: fewer are read as cheaply as what is told of them
+MAX_SUMMARY_BYTES = 128 * 2**10
 LISTEN_SECONDS = 1.0  # of waiting for a notification, or for a journal that is away
 
 
@@ -49,6 +53,7 @@ class Follower:
         self.staleness = 0.0  # seconds: how old the last event of another process was when it was folded here
         # What this process draws must not be what another one draws. Alone it draws as the library would.
         self.unsettled = Unsettled(secrets.randbits(62) if store.shared else 0)
+        self._others_wrote = -math.inf  # when an event of another process was last folded
         self._followed = -math.inf  # when a shared journal was last looked at
         self._follow_cost = 0.0  # seconds that the last look has taken
         self._news = False  # whether another process has notified since
@@ -95,13 +100,24 @@ class Follower:
 
     def take_in(self, batch: Batch) -> None:
         """Take in what a batch has committed: at once, or when its place in a shared journal is settled."""
-        pairs = [(event, batch.record(event.seq if event.ref is None else event.ref)) for event in batch.events]
+        pairs = self._with_decisions(batch)
         if self._store.shared:
-            self.unsettled.add(pairs, batch.turns)
+            self.unsettled.add(pairs, batch.turns, batch.unused)
         else:
             begin = time.perf_counter()
             self.state.fold_all(pairs)
             self.fold_seconds += time.perf_counter() - begin
+
+    def _with_decisions(self, batch: Batch) -> list[Folded]:
+        return [(event, batch.record(event.seq if event.ref is None else event.ref)) for event in batch.events]
+
+    def summary(self, batch: Batch) -> bytes:
+        """What others need of a batch to fold it; none if there are none, or to read its events costs as little."""
+        alone = time.monotonic() - self._others_wrote > OTHERS_SECONDS
+        if alone or len(batch.events) < MIN_SUMMARIZED:
+            return b""
+        summary = summarize(self._with_decisions(batch), batch.unused)
+        return summary if len(summary) <= MAX_SUMMARY_BYTES else b""
 
     def catch_up(self, wanted: int = 0) -> None:
         """Fold what is settled, as it is at one moment; wait a moment for a number that is wanted."""
@@ -110,10 +126,7 @@ class Follower:
             while (upto := self._store.settled()) < wanted and time.monotonic() < end:
                 time.sleep(SETTLE_PAUSE)
             begin = time.monotonic()
-            # What is read with one statement needs no transaction to be of one moment. If there are too many bytes for
-            # one, it is as if the rest were followed in a further step.
-            with self._store.view() if upto - self.state.seq > MAX_READ_EVENTS else nullcontext():
-                self.fold_upto(upto, FOLD_SECONDS)
+            self.fold_upto(upto, FOLD_SECONDS)
             self._news, self._follow_cost = self.state.lags, time.monotonic() - begin
         finally:
             self._followed = time.monotonic()  # also if it fails: a journal that is away is not asked again at once
@@ -125,12 +138,14 @@ class Follower:
         if upto <= self.state.seq:
             self.state.lags = False
             return
-        before, begin = self.state.seq, time.perf_counter()
+        before, counted, begin = self.state.seq, self.state.events, time.perf_counter()
         read = self._models_read if self._store.shared else None
-        if not self.state.follow(self._store, upto, self.unsettled.events, read, seconds):
+        if not self.state.follow(self._store, upto, self.unsettled.events, self.unsettled.unused, read, seconds):
             with self._store.view():
                 self.state = State.load(self._store, upto=upto)
-        self.unsettled.drop(self.state)
+        own = self.unsettled.drop(self.state)
+        if self.state.events - counted > own:
+            self._others_wrote = time.monotonic()
         self.fold_seconds += time.perf_counter() - begin
         if self.state.seq > before:
             self.staleness = max(0.0, self._now() - self.state.at)

@@ -17,7 +17,8 @@ from functools import partial
 from typing import Protocol
 
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.state import SERVICE_ID, Draft
+from syndicated.service.bandits.runs import SERVICE_ID
+from syndicated.service.bandits.state import Draft
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.follower import Follower
 from syndicated.service.commit.own_thread import T, on_own_thread

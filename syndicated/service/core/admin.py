@@ -36,8 +36,9 @@ from syndicated.service.bandits.model_load import (
 )
 from syndicated.service.bandits.problems import Problem, explained
 from syndicated.service.bandits.records import Key
+from syndicated.service.bandits.runs import SERVICE_ID
 from syndicated.service.bandits.size_limits import check_registration, check_rewards
-from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, State, hash_key, unpack_snapshot
+from syndicated.service.bandits.state import AUDIT_KINDS, State, hash_key, unpack_snapshot
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.group_commit import GroupCommit, T
 from syndicated.service.commit.own_thread import on_own_thread

@@ -13,7 +13,8 @@ import msgspec
 from syndicated.errors import InputError, StateError
 from syndicated.service.bandits.model_load import PART_KINDS
 from syndicated.service.bandits.records import decode, decode_decided
-from syndicated.service.bandits.state import AUDIT_KINDS, SERVICE_ID, State, events_upto, model_parts, unpack_snapshot
+from syndicated.service.bandits.runs import SERVICE_ID
+from syndicated.service.bandits.state import AUDIT_KINDS, State, events_upto, model_parts, unpack_snapshot
 from syndicated.store import Event, Snapshot, Store, StoreError
 from syndicated.store._base import MAX_SEQ
 from syndicated.store._salvage import readable

@@ -11,7 +11,7 @@ from itertools import count
 from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Decided, Record
-from syndicated.service.bandits.state import SERVICE_ID
+from syndicated.service.bandits.runs import SERVICE_ID
 from syndicated.service.commit.batch import Batch
 from syndicated.service.core.export import PIECE_BYTES
 from syndicated.service.core.log_lines import Imported, Importer, LogLine

@@ -19,6 +19,7 @@ from syndicated.service.bandits.messages import Outcome, RankedArm, Text
 from syndicated.service.bandits.records import (
     ChoiceRecord,
     Decided,
+    DecisionRun,
     Record,
     TopArm,
     decode,
@@ -225,7 +226,7 @@ class Importer:
             decided = self._decision(line, self._bandit.epoch if line.epoch == last else 0)
             self._decided[line.seq] = seq, decided
             event, begin = own._replace(body=encode(decided)), time.thread_time()
-            self._trial.fold_decisions([(Record(event, decided), decided)])
+            self._trial.fold_decisions(DecisionRun.of([Record(event, decided)], self._trial.epoch))
         elif line.kind == "forget":
             event, decided = own._replace(body=encode({"arm": msgspec.convert(line.arm, str)})), None
             begin = time.thread_time()
@@ -235,7 +236,7 @@ class Importer:
             ref, decided = self._decided[line.ref]
             event = own._replace(ref=ref, learn=self._reward(line), body=encode(_body_of(line)))
             begin = time.thread_time()
-            self._trial.fold_feedback(event, Record(own, decided))
+            self._trial.fold_feedback([(event, Record(own, decided))])
         self.seconds.append(time.thread_time() - begin)
         if line.key is not None:
             if line.key in self._keys:

@@ -22,7 +22,7 @@ from syndicated.service.bandits.messages import Arm, Spec
 from syndicated.service.bandits.model_load import RELEARN, Lesson, Pieces, restored
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Decided, decode_decided
-from syndicated.service.bandits.state import SERVICE_ID
+from syndicated.service.bandits.runs import SERVICE_ID
 from syndicated.service.commit.batch import Batch
 from syndicated.store import Store
 

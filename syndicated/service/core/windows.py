@@ -13,7 +13,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from syndicated.service.bandits.bandit import Bandit
-from syndicated.service.bandits.state import SERVICE_ID, State
+from syndicated.service.bandits.runs import SERVICE_ID
+from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.group_commit import GroupCommit
 from syndicated.store import Event

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.history import HEAD_FIELDS, History, mean_and_error
 from syndicated.service.bandits.messages import Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, MAX_PAST_ROWS
-from syndicated.service.bandits.records import Decided
+from syndicated.service.bandits.records import Decided, DecisionColumns, DecisionRun, Record
 from syndicated.store import Event
 
 
@@ -24,9 +25,14 @@ def decided(arm: str) -> Decided:
     return Decided(epoch=1, version=1, by="agent", arm=arm, place=0, count=2, x=b"", propensity=0.5)
 
 
+def columns(made: Sequence[tuple[float, Decided]]) -> DecisionColumns:
+    records = [Record(Event(n, 1, "decide", at), each) for n, (at, each) in enumerate(made)]
+    return DecisionRun.of(records, epoch=1).columns
+
+
 def play(history: History, arms: str, rewards: list[float]) -> None:
     for k, (arm, reward) in enumerate(zip(arms, rewards, strict=True)):
-        history.add_decisions([(float(history.count + k), decided(arm))], lambda: [np.ones(1)])
+        history.add_decisions(columns([(float(history.count + k), decided(arm))]), lambda: [np.ones(1)])
         history.add_reward("agent", arm, reward)
 
 
@@ -74,8 +80,8 @@ def test_decisions_that_are_counted_together_are_counted_as_one_by_one(
     alone, together = History([1]), History([1])
     for begin, end in pairwise([0, *sorted(rng.choice(600, 30, replace=False).tolist()), 600]):
         for each in made[begin:end]:
-            alone.add_decisions([each], lambda: [np.array([alone.learned])])
-        together.add_decisions(made[begin:end], lambda: [np.array([together.learned])])
+            alone.add_decisions(columns([each]), lambda: [np.array([alone.learned])])
+        together.add_decisions(columns(made[begin:end]), lambda: [np.array([together.learned])])
         for history in (alone, together):
             history.add_reward(by[begin], arms[begin], 0.1 * begin)
     assert json.dumps(together.head()) == json.dumps(alone.head())  # with the order of arms
@@ -110,7 +116,8 @@ def test_ended_epochs_and_loaded_models_are_kept_and_bounded() -> None:
     assert bandit.past == []  # an epoch without decisions says nothing
     for seed in range(2, MAX_PAST_EPOCHS + 4):
         for _ in range(MAX_PAST_ROWS + 9):
-            bandit.history.add_decisions([(float(seed), decided("a"))], bandit.agent.player.tuner.probabilities)
+            made = columns([(float(seed), decided("a"))])
+            bandit.history.add_decisions(made, bandit.agent.player.tuner.probabilities)
         bandit.history.add_reward("agent", "a", 0.5)
         bandit.configure(bandit_of(seed=seed).spec, event(seed + 1))
     assert [past.epoch for past in bandit.past] == list(range(2, MAX_PAST_EPOCHS + 4))[-MAX_PAST_EPOCHS:]

@@ -16,7 +16,8 @@ from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, content
 from syndicated._compiled import load_all
 from syndicated.service.bandits.messages import Arm, Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.bandits.records import decode, encode
-from syndicated.service.bandits.state import SERVICE_ID, State
+from syndicated.service.bandits.runs import SERVICE_ID
+from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.follower import Follower
 from syndicated.service.commit.group_commit import GroupCommit
@@ -38,13 +39,15 @@ def test_what_takes_several_reads_is_read_at_one_moment(
 ) -> None:
     after, outside = Postgres.after, 0
 
-    def watch(self: Postgres, *args: Any, **named: Any) -> Any:
+    def watch(
+        self: Postgres, seq: int, bandit: Any = None, upto: Any = None, numbers: Any = None, *of: Any, **how: Any
+    ) -> Any:
         nonlocal outside
-        outside += self._db.info.transaction_status != TransactionStatus.INTRANS
-        return after(self, *args, **named)
+        outside += numbers != [] and self._db.info.transaction_status != TransactionStatus.INTRANS
+        return after(self, seq, bandit, upto, numbers, *of, **how)
 
     monkeypatch.setattr(Postgres, "after", watch)
-    monkeypatch.setattr("syndicated.service.commit.follower.MAX_READ_EVENTS", 0)
+    monkeypatch.setattr("syndicated.service.bandits.upcoming.MAX_READ_EVENTS", 0)
 
     async def test(address: str) -> None:
         first, idle = Service(open_store(address)), Service(open_store(address))
@@ -294,9 +297,9 @@ def test_a_reward_that_waits_for_its_decision_until_the_window_has_passed_is_lat
     """The process that it waited for may have closed the window, without an event if there was nothing to learn."""
     clock, hold = Clock(), Postgres.hold
 
-    def wait(self: Postgres, refs: Any) -> Any:
+    def wait(self: Postgres, *refs: Any) -> Any:
         clock.now += 11.0
-        return hold(self, refs)
+        return hold(self, *refs)
 
     async def test(address: str) -> None:
         service = Service(open_store(address), clock=clock)

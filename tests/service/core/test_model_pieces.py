@@ -499,7 +499,7 @@ async def until_read(service: Service, seq: int) -> None:
 def test_what_others_have_written_is_folded_a_little_at_a_time(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("syndicated.service.bandits.state.MAX_RUN", 1)
+    monkeypatch.setattr("syndicated.service.bandits.runs.MAX_RUN", 1)
 
     async def test(address: str) -> None:
         service, other = started(address), started(address)

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 from support.core_service import Clock, Harness, PlayCore, contents, run
+from support.mixed_bandits import NAMED, SPECS, request_for
 
-from syndicated.service.bandits.messages import Arm, DecideRequest, RewardRequest
+from syndicated.service.bandits.messages import Arm, RewardRequest
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Record, decode_decided, encode
-from syndicated.service.bandits.state import SERVICE_ID, State
+from syndicated.service.bandits.runs import SERVICE_ID
+from syndicated.service.bandits.state import State
 from syndicated.service.commit.follower import Follower
 from syndicated.service.core.service import Service
 from syndicated.store import Event, SQLite, StoreError
@@ -28,32 +30,10 @@ class Flaky(SQLite):
     rng = np.random.default_rng(0)
     often = 0.0
 
-    def append(self, events: Any, next_count: int = 0) -> None:
-        super().append(events, next_count)
+    def append(self, events: Any, next_count: int = 0, summary: bytes = b"") -> None:
+        super().append(events, next_count, summary)
         if self.rng.random() < self.often:
             raise StoreError("the journal cannot be used: full")
-
-
-SPECS: list[dict[str, Any]] = [
-    {"policy": {"name": "LinUCB"}, "tuner": {"name": "Syndicated", "horizon": 500}, "space": {"alpha": [0.1, 1.0]}},
-    {"policy": {"name": "LinTS"}, "window": 30.0, "default_reward": 0.0, "floor": 0.2},
-    {"policy": {"name": "UCBGLM"}, "tuner": {"name": "Corral", "horizon": 500}, "space": {"alpha": [0.1, 1.0]}},
-    {"policy": {"name": "SGDTS", "tau": 5}, "window": 30.0, "aggregate": "last", "holdout": 0.1},
-    {"policy": {"name": "LinUCB"}, "deferred": True, "mode": "apprentice"},
-    {"features": {"kind": "open", "dim": 4}, "log": "all", "floor": 0.1},
-    {"features": {"kind": "fields", "context": {"hour": "number"}}, "tuner": {"name": "Corral", "horizon": 500}},
-]
-NAMED = ("b5", "b6")  # bandits with named arms
-
-
-def _request(name: str, rng: np.random.Generator) -> DecideRequest:
-    """A request with arms that fit the bandit."""
-    if name in NAMED:
-        given: list[str | Arm] = [f"arm{k}" for k in rng.permutation(9)[:4]]
-        context = {"hour": float(rng.integers(24))} if rng.random() < 0.8 else None
-        return DecideRequest(arms=given, context=context)
-    arms: list[str | Arm] = [Arm(str(k), x=row) for k, row in enumerate(rng.normal(size=(4, 3)).tolist())]
-    return DecideRequest(arms=arms)
 
 
 @pytest.mark.no_cover
@@ -68,7 +48,7 @@ def test_whatever_happens_the_live_state_is_the_replayed_one(tmp_path: Path, see
         try:
             if kind == "decide" or not ids:
                 event_id = None if rng.random() < 0.5 else f"e{rng.integers(50)}"
-                asked = _request(name, rng)
+                asked = request_for(name, rng)
                 asked = replace(asked, event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
                 reply = await service.decisions.decide(name, asked)
                 ids.append((name, reply.decision_id))
@@ -128,7 +108,7 @@ async def _fill(harness: Harness, rng: np.random.Generator) -> None:
     replies: list[tuple[str, str]] = []
     for _ in range(60):
         name = f"b{rng.integers(len(SPECS))}"
-        asked = [replace(_request(name, rng), played="1") for _ in range(int(rng.integers(1, 9)))]
+        asked = [replace(request_for(name, rng), played="1") for _ in range(int(rng.integers(1, 9)))]
         made = await asyncio.gather(*[harness.service.decisions.decide(name, each) for each in asked])
         replies += [(name, reply.decision_id) for reply in made]
         for n in rng.permutation(len(replies))[: int(rng.integers(9))].tolist():
@@ -176,7 +156,7 @@ def test_events_that_are_folded_together_are_bounded_in_bytes(
     play_core: PlayCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all arms a decision may be megabytes, and those of a thousand rewards would be in memory at once."""
-    monkeypatch.setattr("syndicated.service.bandits.state.MAX_RUN_BYTES", 2000)
+    monkeypatch.setattr("syndicated.service.bandits.runs.MAX_RUN_BYTES", 2000)
     fold, sizes = State._fold_run, dict[str, list[int]]()
 
     def watch(self: State, run: Sequence[tuple[Event, Record | None]]) -> None:

@@ -169,7 +169,7 @@ def test_every_window_closes(play_core: PlayCore, monkeypatch: pytest.MonkeyPatc
             await harness.decide()
         append = harness.service.group_commit.store.append
 
-        def fail(events: Any, next_count: int = 0) -> None:
+        def fail(events: Any, next_count: int = 0, summary: bytes = b"") -> None:
             raise StoreError("the journal cannot be used: full")
 
         harness.service.group_commit.store.append = fail  # type: ignore[method-assign]

@@ -1,0 +1,90 @@
+"""What comes next in a journal: what is at hand of it, what other processes have told of it, and what is read."""
+
+from bisect import bisect
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
+
+from syndicated.service.bandits.model_load import PIECE
+from syndicated.service.bandits.records import Record
+from syndicated.service.bandits.runs import Folded, Run, merged, runs
+from syndicated.service.bandits.summaries import SummarizedDecisions, SummarizedFeedback, read_summary
+from syndicated.store import Event, Store
+
+MAX_NUMBERS = 5000  # of events that are asked for one by one
+MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they are large
+
+
+def upcoming(
+    store: Store, after: int, upto: int, own: Mapping[int, Folded], unused: Collection[int], known_from: int
+) -> Generator[Run | SummarizedDecisions]:
+    """The events after one number and up to another, in the order in which they are folded.
+
+    `own` events are at hand, and `unused` numbers have none; decisions from `known_from` on are known. Decisions that
+    others have told of come as they are counted.
+    """
+    while after < upto:
+        stretch = _Stretch(store, after, upto, own, unused, known_from)
+        with stretch.view():
+            yield from stretch
+        after = stretch.upto
+
+
+class _Stretch:
+    """What comes up to a number, or up to where so many summaries end as are read at once."""
+
+    def __init__(
+        self, store: Store, after: int, upto: int, own: Mapping[int, Folded], unused: Collection[int], known_from: int
+    ) -> None:
+        summaries, self.upto = store.summaries(after, upto)
+        self._store, self._after, self._known_from = store, after, known_from
+        self._told = [part for each in summaries for part in read_summary(each) if after < part.first]
+        self._own = [pair for seq, pair in own.items() if after < seq <= self.upto]
+        known = {_number(pair) for pair in self._own}.union(unused)
+        self._known = known.union(*(range(part.first, part.last + 1) for part in self._told))
+        self._numbers: list[int] | None = None  # that are read; all, if they are too many to be named
+        if self._known and self.upto - after <= MAX_NUMBERS:
+            self._numbers = [seq for seq in range(after + 1, self.upto + 1) if seq not in self._known]
+
+    def view(self) -> AbstractContextManager[None]:
+        """A moment of the journal, if it takes several statements to read what is not known.
+
+        If there are too many bytes for one, it is as if the rest were read in a further step.
+        """
+        count = self.upto - self._after if self._numbers is None else len(self._numbers)
+        return self._store.view() if count > MAX_READ_EVENTS else nullcontext()
+
+    def __iter__(self) -> Iterator[Run | SummarizedDecisions]:
+        decisions = [part for part in self._told if isinstance(part, SummarizedDecisions)]
+        decisions.sort(key=lambda part: part.first)
+        firsts, done = [part.first for part in decisions], 0
+        for before, between in groupby(self._events(), lambda pair: bisect(firsts, _number(pair))):
+            yield from decisions[done:before]
+            yield from runs(between)
+            done = before
+        yield from decisions[done:]
+
+    def _events(self) -> Iterator[Folded]:
+        """All but the decisions that others have told of."""
+        feedback = (part.pairs for part in self._told if isinstance(part, SummarizedFeedback))
+        at_hand = self._own + [stored(pair) for pairs in feedback for pair in pairs]
+        return merged(sorted(at_hand, key=_number), self._read())
+
+    def _read(self) -> Iterable[Folded]:
+        found = self._store.after(self._after, None, self.upto, self._numbers, self._known_from, PIECE)
+        return (pair for pair in map(stored, found) if _number(pair) not in self._known)
+
+
+def _number(pair: Folded) -> int:
+    return pair[0].seq
+
+
+def stored(found: tuple[Event, Event | None]) -> Folded:
+    """What the journal gives, as it is folded."""
+    event, about = found
+    return event, record_of(about)
+
+
+def record_of(decision: Event | None) -> Record | None:
+    """A decision that was read from the journal, unless it is gone or was erased."""
+    return Record(decision) if decision is not None and decision.body else None

@@ -1,0 +1,423 @@
+"""What one process tells the others of its batches: they fold it in place of the events, and are equal to the bit."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, refused, run
+from support.mixed_bandits import SPECS, request_for
+
+from syndicated._compiled import load_all
+from syndicated.service.bandits import summaries
+from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
+from syndicated.service.bandits.problems import Problem
+from syndicated.service.bandits.records import ChoiceRecord, Decided, Record, decode_decided, encode
+from syndicated.service.bandits.state import State
+from syndicated.service.bandits.summaries import (
+    SummarizedDecisions,
+    SummarizedFeedback,
+    UnusedNumbers,
+    read_summary,
+    summarize,
+)
+from syndicated.service.commit import follower
+from syndicated.service.core.service import Service
+from syndicated.store import Event, open_store
+from syndicated.store._postgres import Postgres
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    load_all()
+
+
+@pytest.fixture
+def tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes tell others of all that they write, from the first event on."""
+    monkeypatch.setattr(follower, "OTHERS_SECONDS", float("inf"))
+    monkeypatch.setattr(follower, "MIN_SUMMARIZED", 1)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """The events that a process reads to fold them."""
+    after, found = Postgres.after, list[Event]()
+
+    def watch(self: Postgres, *given: Any, **named: Any) -> Iterator[Any]:
+        for pair in after(self, *given, **named):
+            found.append(pair[0])
+            yield pair
+
+    monkeypatch.setattr(Postgres, "after", watch)
+    return found
+
+
+def started(address: str) -> Service:
+    service = Service(open_store(address))
+    service.start()
+    return service
+
+
+async def fold_all(*services: Service) -> None:
+    for service in services:
+        await service.read(lambda batch: None)
+
+
+def damaged(data: bytes) -> list[summaries.Part]:
+    return read_summary(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+@pytest.mark.usefixtures("tells")
+@pytest.mark.parametrize("arrives", ["whole", "damaged", "now and then"])
+@pytest.mark.parametrize("seed", range(2))
+def test_replicas_that_tell_each_other_what_they_write_are_equal_to_the_bit_and_so_is_a_replay(
+    seed: int, arrives: str, database: Callable[[], str], read: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bandits of many kinds, several epochs, repeated and refused requests, in batches of all replicas at once."""
+    monkeypatch.setattr("syndicated.service.bandits.history.MAX_ROWS", 10)
+    rng, told = np.random.default_rng(seed), 0
+
+    def arrived(data: bytes) -> list[summaries.Part]:
+        nonlocal told
+        whole = arrives == "whole" or (arrives == "now and then" and data[0] % 2 == 0)
+        parts = read_summary(data) if whole else damaged(data)
+        told += len(parts)
+        return parts
+
+    monkeypatch.setattr("syndicated.service.bandits.upcoming.read_summary", arrived)
+
+    async def ask(services: list[Service], ids: list[tuple[str, str]]) -> None:
+        service, name = services[rng.integers(len(services))], f"b{rng.integers(len(SPECS))}"
+        with suppress(Problem):
+            if rng.random() < 0.5 or not ids:
+                event_id = None if rng.random() < 0.7 else f"e{rng.integers(50)}"
+                asked = replace(request_for(name, rng), event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
+                ids.append((name, (await service.decisions.decide(name, asked)).decision_id))
+            else:
+                name, id_ = ids[rng.integers(len(ids))]
+                await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
+                if rng.random() < 0.5:
+                    await service.decisions.activate(name, id_)
+
+    async def test(address: str) -> None:
+        services = [started(address) for _ in range(3)]
+        for i, spec in enumerate(SPECS):
+            await services[0].admin.create("", Create(name=f"b{i}", spec=Spec(**{"features": VECTOR, **spec})))
+        await fold_all(*services)
+        ids: list[tuple[str, str]] = []
+        for n in range(40):
+            await asyncio.gather(*(ask(services, ids) for _ in range(int(rng.integers(1, 25)))))
+            if n % 10 == 9:
+                await services[n % 3].admin.update("", f"b{rng.integers(len(SPECS))}", {"seed": n})
+        await fold_all(*services)
+        whole = open_store(address)
+        kinds = [event.kind for event in read]
+        assert kinds.count("decide") + kinds.count("reward") > 0 if arrives == "damaged" else told > 50
+        if arrives == "whole":
+            assert not {"decide", "reward", "activate"} & set(kinds)
+        replay = contents(State.load(whole, whole=True))
+        assert all(contents(service.state) == replay for service in services)
+        whole.close()
+        await asyncio.gather(*(service.stop() for service in services))
+
+    run(test(database()))
+
+
+def _made(seq: int, **own: Any) -> Record:
+    given = {"epoch": 1, "version": 1, "by": "agent", "arm": "a", "place": 0, "count": 2, "x": b"x", "propensity": 0.5}
+    decided = Decided(**{**given, **own})
+    return Record(Event(seq, 7, "decide", 0.5 + seq, body=encode(decided)), decided)
+
+
+def _about(seq: int, record: Record, kind: str = "reward", bandit: int = 7) -> tuple[Event, Record]:
+    return Event(seq, bandit, kind, 0.5, record.event.seq, 1.0, "key", "ann", b"body"), record
+
+
+def test_a_summary_has_decisions_and_what_is_about_them_in_parts_whose_numbers_follow_each_other() -> None:
+    made = [_made(n, arm="ab"[n % 2], explored=n == 3) for n in (1, 2, 3, 5)]
+    choice = ChoiceRecord({"alpha": 0.5}, (1,), (0.3,))
+    made += [_made(6, epoch=9, default=0.5, by="caller", agrees=True, choice=choice)]
+    pairs = [(record.event, record) for record in made]
+    pairs += [_about(7, made[0]), _about(8, made[4], "activate"), _about(9, made[0], bandit=8), _about(11, made[1])]
+    parts = read_summary(summarize(pairs))
+    assert [(part.first, part.last) for part in parts] == [(1, 3), (5, 5), (6, 6), (7, 8), (9, 9), (11, 11)]
+    first, _, other, feedback = parts[:4]
+    assert isinstance(first, SummarizedDecisions)
+    assert (first.bandit, first.run.epoch, first.run.closable) == (7, 1, 0)
+    assert first.run.columns.arm == ["b", "a", "b"]
+    assert first.run.columns.explored == [False, False, True]
+    assert first.run.columns.at == [1.5, 2.5, 3.5]
+    assert isinstance(other, SummarizedDecisions)
+    assert (other.run.epoch, other.run.closable, other.run.columns.agreed) == (9, 6, [True])
+    assert (first.run.choice, other.run.choice) == (None, choice)
+    assert isinstance(feedback, SummarizedFeedback)
+    assert feedback.pairs == [(pair[0], record.event) for pair, record in zip(pairs[5:7], made[::4], strict=True)]
+
+
+def test_a_summary_has_the_numbers_that_no_event_has() -> None:
+    parts = read_summary(summarize([], [3, 4, 5, 8, 10, 11]))
+    assert [(type(part), part.first, part.last) for part in parts] == [
+        (UnusedNumbers, 3, 5),
+        (UnusedNumbers, 8, 8),
+        (UnusedNumbers, 10, 11),
+    ]
+
+
+@pytest.mark.usefixtures("tells")
+def test_numbers_that_were_reserved_and_not_used_are_not_looked_for(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after, looked_for = Postgres.after, list[int]()
+
+    def watch(self: Postgres, seq: int, bandit: Any, upto: Any, numbers: Any, *rest: Any) -> Any:
+        looked_for.extend(range(seq + 1, upto + 1) if numbers is None else numbers)
+        return after(self, seq, bandit, upto, numbers, *rest)
+
+    async def test(address: str) -> None:
+        first, other = started(address), started(address)
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await fold_all(first, other)
+        asked = [DecideRequest(arms=list(ARMS), event_id=f"e{n % 5}") for n in range(20)]  # most are repeated
+        monkeypatch.setattr(Postgres, "after", watch)
+        await asyncio.gather(*(first.decisions.decide("b", each) for each in asked))
+        settled = first.group_commit.store.settled
+        for service in (first, other):
+            await service.read(lambda batch: batch.state.seq)
+        assert [service.state.bandit("b").history.count for service in (first, other)] == [5, 5]
+        assert looked_for == []
+        assert settled() >= 20
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_events_that_are_no_decisions_and_not_about_any_are_left_to_be_read() -> None:
+    record = _made(1)
+    others = [Event(2, 0, "create", 0.5), Event(3, 7, "closed", 0.5), Event(4, 7, "reward", 0.5, 99)]
+    parts = read_summary(summarize([(record.event, record), *((event, None) for event in others)]))
+    assert [(part.first, part.last) for part in parts] == [(1, 1)]
+
+
+def test_of_a_large_decision_its_reward_is_told_what_is_learned_from() -> None:
+    record = _made(1, arms=["a", "b"], X=bytes(5000), context={"hour": 3}, params={"alpha": 0.5})
+    (part,) = read_summary(summarize([_about(2, record)]))
+    assert isinstance(part, SummarizedFeedback)
+    ((_, told),) = part.pairs
+    assert told is not None
+    decided = decode_decided(told.body)
+    assert (decided.arm, decided.x, decided.params, decided.epoch) == ("a", b"x", {"alpha": 0.5}, 1)
+    assert len(told.body) < 200
+
+
+def test_a_summary_that_is_damaged_or_of_another_version_has_no_parts() -> None:
+    data = summarize([_about(2, _made(1))])
+    assert len(read_summary(data)) == 1
+    assert not any(map(damaged, [data, data[:9]]))
+    unknown = encode([[99, 1, 2]])
+    assert read_summary(summaries._checksum(unknown) + unknown) == []
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr(summaries, "SUMMARY_VERSION", 2)
+        assert read_summary(data) == []
+    assert read_summary(b"") == []
+
+
+def test_a_process_tells_others_of_large_batches_once_they_have_written(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, told = Postgres.append, list[tuple[int, int]]()
+
+    def watch(self: Postgres, events: Any, next_count: int = 0, summary: bytes = b"") -> None:
+        told.append((len(events), len(summary)))
+        append(self, events, next_count, summary)
+
+    async def ask(service: Service, count: int) -> int:
+        told.clear()
+        await asyncio.gather(*(service.decisions.decide("b", ASK) for _ in range(count)))
+        return sum(size for _, size in told)
+
+    async def test(address: str) -> None:
+        first, other = started(address), started(address)
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
+        await fold_all(first, other)
+        monkeypatch.setattr(Postgres, "append", watch)
+        monkeypatch.setattr(first.group_commit.follower, "_others_wrote", -np.inf)
+        assert not await ask(first, 20)
+        assert await ask(other, 20)  # it has folded what the first one wrote
+        await fold_all(first)
+        assert await ask(first, 20)
+        assert not await ask(first, follower.MIN_SUMMARIZED - 1)
+        monkeypatch.setattr(follower, "MAX_SUMMARY_BYTES", 10)
+        assert not await ask(first, 20)
+        monkeypatch.undo()
+        monkeypatch.setattr(Postgres, "append", watch)
+        monkeypatch.setattr(follower, "OTHERS_SECONDS", 0.0)
+        assert not await ask(first, 20)
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_a_reward_of_a_decision_that_only_its_maker_has_in_memory_is_learned_by_all(
+    database: Callable[[], str], read: list[Event]
+) -> None:
+    async def test(address: str) -> None:
+        maker, other, third = services = [started(address) for _ in range(3)]
+        await maker.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        reply = await maker.decisions.decide("b", DecideRequest(arms=list(ARMS), subject="ann"))
+        await fold_all(*services)
+        seq = maker.decisions.ids.seq(reply.decision_id)
+        assert [service.state.record(seq) is None for service in services] == [False, True, True]
+        await other.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
+        await fold_all(*services)
+        assert [service.state.bandit("b").history.learned for service in services] == [1, 1, 1]
+        assert not {"decide", "reward"} & {event.kind for event in read}
+        record = maker.state.record(seq)
+        assert record is not None
+        assert [event.subject for event in record.about] == ["ann"]
+        with refused(409, "conflict"):
+            await third.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=0.0))
+        await maker.admin.erase("", "ann")
+        with closing(open_store(address)) as store:
+            assert store.summaries(0, store.last())[0] == []
+            assert contents(State.load(store)) == contents(maker.state)
+        await asyncio.gather(*(service.stop() for service in services))
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_more_summaries_than_are_read_at_once_are_folded_in_several_looks(
+    database: Callable[[], str], read: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.store._postgres.MAX_SUMMARIES", 3)
+
+    async def test(address: str) -> None:
+        first, other = started(address), started(address)
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        monkeypatch.setattr(follower, "POLL_SECONDS", 600.0)
+        monkeypatch.setattr(follower, "MAX_FOLLOW_SECONDS", 600.0)
+        await fold_all(other)
+        for _ in range(10):
+            await first.decisions.decide("b", ASK)
+        last = first.decisions.ids.seq((await first.decisions.decide("b", ASK)).decision_id)
+        other.group_commit.follower._hear()
+        async with asyncio.timeout(HANG_SECONDS):
+            while other.state.seq < last:
+                await asyncio.sleep(0)
+        assert other.state.bandit("b").history.count == 11
+        assert "decide" not in {event.kind for event in read}
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_a_part_that_a_state_has_folded_a_piece_of_is_read_from_there_on(
+    database: Callable[[], str], read: list[Event]
+) -> None:
+    async def test(address: str) -> None:
+        service = started(address)
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await asyncio.gather(*(service.decisions.decide("b", ASK) for _ in range(8)))
+        with closing(open_store(address)) as store:
+            (summary,), _ = store.summaries(0, store.last())
+            (part,) = read_summary(summary)
+            assert part.last - part.first == 7
+            state = State.load(store, whole=True, upto=part.first + 2)
+            read.clear()
+            assert state.follow(store, part.last, {})
+            assert [event.seq for event in read] == list(range(part.first + 3, part.last + 1))
+            assert contents(state) == contents(State.load(store, whole=True))
+        await service.stop()
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_decisions_of_an_epoch_that_another_process_has_ended_are_not_counted_in_the_next_one(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "POLL_SECONDS", 600.0)
+    monkeypatch.setattr(follower, "MAX_FOLLOW_SECONDS", 600.0)
+    monkeypatch.setattr(follower.Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first, late = started(address), started(address)
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await fold_all(late)
+        epoch = (await first.admin.update("", "b", {"seed": 1})).epoch
+        assert (await late.decisions.decide("b", ASK)).version < epoch
+        await fold_all(first, late)
+        assert [service.state.bandit("b").history.count for service in (first, late)] == [0, 0]
+        with closing(open_store(address)) as store:
+            assert contents(State.load(store, whole=True)) == contents(first.state) == contents(late.state)
+        await asyncio.gather(first.stop(), late.stop())
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_an_administrators_request_sees_all_that_was_committed_before_it_also_after_many_summaries(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("syndicated.store._postgres.MAX_SUMMARIES", 3)
+    monkeypatch.setattr(follower, "POLL_SECONDS", 600.0)
+    monkeypatch.setattr(follower, "MAX_FOLLOW_SECONDS", 600.0)
+    monkeypatch.setattr(follower.Follower, "listen", lambda self, ended: None)
+
+    async def test(address: str) -> None:
+        first, other = started(address), started(address)
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await fold_all(other)
+        for _ in range(10):
+            await first.decisions.decide("b", ASK)
+        await first.admin.update("", "b", {"window": 77.0})
+        await other.admin.update("", "b", {"holdout": 0.1})
+        spec = other.state.bandit("b").spec
+        assert (spec.window, spec.holdout, other.state.bandit("b").history.count) == (77.0, 0.1, 10)
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_a_summary_that_cannot_be_folded_is_damage_and_nothing_is_decided_after_it(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(address: str) -> None:
+        first, other = started(address), started(address)
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        await fold_all(first, other)
+        monkeypatch.setattr(follower, "POLL_SECONDS", 600.0)
+        monkeypatch.setattr(follower, "MAX_FOLLOW_SECONDS", 600.0)
+        await first.decisions.decide("b", ASK)
+        with monkeypatch.context() as failing:
+            failing.setattr(Bandit, "fold_decisions", lambda *given: 1 / 0)
+            with refused(503, "unavailable", "the journal is damaged: event .* of bandit .*, kind 'decide'"):
+                await other.read(lambda batch: None)
+        assert other.state.damage
+        with refused(503, "unavailable", "the journal is damaged"):
+            await other.decisions.decide("b", ASK)
+        await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+def test_requests_that_write_nothing_leave_no_numbers_behind(database: Callable[[], str]) -> None:
+    async def test(address: str) -> None:
+        service = started(address)
+        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
+        asked = DecideRequest(arms=list(ARMS), event_id="again")
+        for _ in range(30):
+            await asyncio.gather(*(service.decisions.decide("b", asked) for _ in range(5)))
+        assert len(service.group_commit.follower.unsettled.unused) < 10
+        await service.stop()
+
+    run(test(database()))
