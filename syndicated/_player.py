@@ -25,7 +25,19 @@ from syndicated.policies import Policy
 from syndicated.policies.base import NO_FEATURES, ArmPolicy
 from syndicated.streams import POLICY, TUNER, WARMUP, Stream
 from syndicated.tuners import Tuner
-from syndicated.types import ArmId, ArmRows, Arms, Array, Choice, Decision, Ints, NamedArms, NamedRounds, Params
+from syndicated.types import (
+    ArmId,
+    ArmRows,
+    Arms,
+    Array,
+    Choice,
+    Decision,
+    Ints,
+    NamedArms,
+    NamedRounds,
+    Params,
+    PlayedRounds,
+)
 
 NO_SCORES: Array = np.empty(0)
 NO_ARMS: Ints = np.empty(0, dtype=np.int64)
@@ -400,31 +412,32 @@ class Player:
 
     def learn(self, decision: Decision, reward: float) -> None:
         """Learn the reward of a decision. The caller makes sure that it is this player's, and has not been learned."""
+        self._learn(decision.x, reward, decision.params, decision.choice, decision.name)
+
+    def _learn(self, x: Array, reward: float, params: Params, choice: Choice | None, name: ArmId | None) -> None:
         self._prepared = self._point_probabilities = None
-        choice = decision.choice
         if choice is None:
             for slot in range(len(self.policies)):
-                self._teach(slot, decision, reward)
+                self._teach(slot, x, reward, params, name)
         elif not self.tuner.frozen(choice.slot):
-            self._teach(choice.slot, decision, reward)
-        if decision.name is not None and decision.x.ndim == 1:
-            self.means.learn(decision.x)
+            self._teach(choice.slot, x, reward, params, name)
+        if name is not None and x.ndim == 1:
+            self.means.learn(x)
         if choice is not None and not self._untuned:
             reward = self.policies[choice.slot].usual(reward)
             self.tuner.learn(choice, reward, 1.0 if choice.agreeing else 1 / self._period)
             for slot, source in self.tuner.replaced().items():
                 self._replace(slot, source)
 
-    def learn_many(self, decisions: Sequence[Decision], rewards: Array) -> None:
+    def learn_many(self, played: PlayedRounds, rewards: Array) -> None:
         """`learn` one after the other."""
-        if not self._learns_together(decisions):
-            for decision, reward in zip(decisions, rewards.tolist(), strict=True):
-                self.learn(decision, reward)
+        X, params, choices, names = played
+        if not isinstance(X, np.ndarray) or not self._learns_together(choices, names):
+            for x, reward, given, choice, name in zip(X, rewards.tolist(), params, choices, names, strict=True):
+                self._learn(x, reward, given, choice, name)
             return
         self._prepared = self._point_probabilities = None
-        policy, params = self.policies[0], [each.params for each in decisions]
-        X = np.concatenate([each.x for each in decisions]).reshape(len(decisions), -1)
-        ids = [each.name for each in decisions if each.name is not None]
+        policy, ids = self.policies[0], [name for name in names if name is not None]
         if isinstance(policy, ArmPolicy) and ids:
             policy.learn_arms(np.array([self.books[0].give(id_) for id_ in ids]), X, rewards, params)
         else:
@@ -432,16 +445,15 @@ class Player:
         if ids:
             self.means.learn_many(X)
         if not self._untuned:
-            choices = [each.choice for each in decisions if each.choice is not None]
-            shares = [1.0 if choice.agreeing else 1 / self._period for choice in choices]
-            self.tuner.learn_many(choices, rewards, np.array(shares))
+            drawn = [choice for choice in choices if choice is not None]
+            shares = [1.0 if choice.agreeing else 1 / self._period for choice in drawn]
+            self.tuner.learn_many(drawn, rewards, np.array(shares))
 
-    def _learns_together(self, decisions: Sequence[Decision]) -> bool:
-        """Whether the policy can learn all of these rewards, and then the tuner."""
-        alike = {(each.x.shape, each.name is None) for each in decisions}
-        if not self._one_policy or not self._plain_rows or len(alike) != 1:
+    def _learns_together(self, choices: Sequence[Choice | None], names: Sequence[ArmId | None]) -> bool:
+        """Whether the policy can learn a table of rows, and then the tuner."""
+        if not self._one_policy or not self._plain_rows or len({name is None for name in names}) != 1:
             return False
-        return self._untuned or not (self.policies[0].cuts_outliers or any(each.choice is None for each in decisions))
+        return self._untuned or not (self.policies[0].cuts_outliers or any(choice is None for choice in choices))
 
     def retire(self, id_: ArmId) -> None:
         """Forget the model of an arm. A reward that comes later makes it a new one."""
@@ -507,12 +519,12 @@ class Player:
         for name, part in self.parts().items():
             part.restore(states[name])
 
-    def _teach(self, slot: int, decision: Decision, reward: float) -> None:
+    def _teach(self, slot: int, x: Array, reward: float, params: Params, name: ArmId | None) -> None:
         policy = self.policies[slot]
-        if decision.name is None or not isinstance(policy, ArmPolicy):
-            policy.learn(decision.x, reward, decision.params)
+        if name is None or not isinstance(policy, ArmPolicy):
+            policy.learn(x, reward, params)
         else:
-            policy.learn_arm(self.books[slot].give(decision.name), decision.x, reward, decision.params)
+            policy.learn_arm(self.books[slot].give(name), x, reward, params)
 
     def _replace(self, slot: int, source: int | None) -> None:
         """Put a copy of another slot's policy, or a new one, in a slot, with what is known of arms."""

@@ -35,7 +35,7 @@ from syndicated.registry import find
 from syndicated.space import Space
 from syndicated.spec import build, complete, spec_of, text_of
 from syndicated.tuners import TUNERS, Consensus, Fixed, Tuner
-from syndicated.types import ArmId, Array, Choice, Decision, Ints, NamedRounds, Params
+from syndicated.types import ArmId, Array, Choice, Decision, Ints, NamedRounds, Params, PlayedRounds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -388,7 +388,7 @@ class Agent(Parameters):
             raise InputError(f"there must be a reward for each of {len(decisions)} decisions; got {len(values)}")
         rounds = self._rounds_of(decisions)
         checked = check_each("a reward of this policy", values, *self.policy.rewards)
-        self.player.learn_many(decisions, checked)
+        self.player.learn_many(PlayedRounds.of(decisions), checked)
         self._open -= rounds
         self._history.add_many(decisions, checked, self.tuner)
 

@@ -2,9 +2,9 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -169,3 +169,21 @@ class Decision:
         if self.name is not None:
             own["place"] = self.place
         return json.dumps({**own, "propensity": self.propensity, "params": dict(self.params), "choice": choice})
+
+
+class PlayedRounds(NamedTuple):
+    """What decisions have played, in columns, as far as their rewards need it. Rows of one length may be a table."""
+
+    rows: Array | Sequence[Array]
+    params: Sequence[Params]
+    choices: Sequence[Choice | None]
+    names: Sequence[ArmId | None]
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision]) -> "PlayedRounds":
+        rows: Array | list[Array] = [each.x for each in decisions]
+        shapes = {row.shape for row in rows}
+        if len(shapes) == 1 and len(shapes.pop()) == 1:
+            rows = np.concatenate(rows).reshape(len(rows), -1)
+        choices, names = [each.choice for each in decisions], [each.name for each in decisions]
+        return cls(rows, [each.params for each in decisions], choices, names)

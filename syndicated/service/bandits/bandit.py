@@ -37,12 +37,13 @@ from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, Pa
 from syndicated.service.bandits.records import (
     Decided,
     DecisionRun,
+    FeedbackRun,
     Record,
     TopArm,
     decode,
     from_choice,
     to_choice,
-    to_decision,
+    to_rounds,
 )
 from syndicated.service.bandits.size_limits import check_logged, check_scored, check_work, count_models, max_known_arms
 from syndicated.service.bandits.tables import pack_arms, pack_table
@@ -50,7 +51,7 @@ from syndicated.spec import takes
 from syndicated.store import Event
 from syndicated.streams import GUARD, Stream
 from syndicated.tuners import TUNERS
-from syndicated.types import ArmId, Array, Choice, Decision, NamedArms
+from syndicated.types import ArmId, Array, Choice, NamedArms
 
 EPOCH_FIELDS = ("policy", "tuner", "space", "features", "seed")  # of a spec: a change starts a new epoch
 NO_DRAWS = (1.0, 1.0, 0.0)  # in place of the guard's: never held out, never on the floor
@@ -177,27 +178,19 @@ class Bandit:
                 self.agent.advance(choice)
         self.history.add_decisions(run.columns, self.agent.player.tuner.probabilities)
 
-    def fold_feedback(self, feedback: Sequence[tuple[Event, Record]]) -> None:
+    def fold_feedback(self, run: FeedbackRun) -> None:
         """Learn what events about decisions say: rewards, late ones, activations, and closed windows."""
         self._keep()
-        decisions: list[Decision] = []
-        rewards: list[float] = []
-        for event, record in feedback:
-            decided = record.decided
-            self.lates += event.kind == "late"
-            if event.kind == "close" and event.ref is not None:
-                self.closed = max(self.closed, event.ref)
-            if event.kind == "reward" and event.learn is None:  # it was collected
-                self.closable = max(self.closable, record.event.seq)
-            if event.learn is None or decided.epoch != self.epoch:
-                continue
-            if decided.by in COUNTED:
-                decisions.append(to_decision(record, self.agent.id, named=self.named))
-                rewards.append(event.learn)
-                self.version = event.seq
-            self.history.add_reward(decided.by, decided.arm, event.learn)
-        if decisions:
-            self.agent.player.learn_many(decisions, np.array(rewards))
+        self.lates += run.lates
+        self.closed, self.closable = max(self.closed, run.closed), max(self.closable, run.closable)
+        if run.epoch != self.epoch:
+            return
+        self.version = run.version or self.version
+        columns, counted = run.columns, run.columns.counted()
+        for by, arm, reward in zip(columns.by, columns.arm, columns.reward, strict=True):
+            self.history.add_reward(by, arm, reward)
+        if counted.reward:
+            self.agent.player.learn_many(to_rounds(counted, named=self.named), np.array(counted.reward))
 
     # what reads it
 

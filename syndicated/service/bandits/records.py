@@ -2,7 +2,7 @@
 
     Choice (library)  ── from_choice ─►  ChoiceRecord  ── to_choice ─►  Choice
     Proposal (library) ── Bandit.propose ─►  Decided  ── encode ─►  Event.body  ── decode_decided ─►  Decided
-    Decided  ── to_decision ─►  Decision (library: what a reward is learned with)
+    Event, Decided  ── FeedbackRun.of ─►  FeedbackRun  ── to_rounds ─►  PlayedRounds (library: what rewards need)
     Event, Decided  ── log_lines.to_line ─►  LogLine  ── log_lines.Importer ─►  Event, Decided
     Key  ── admin ─►  KeyReply (messages: with the secret, once)
 
@@ -21,7 +21,7 @@ from syndicated._decided_by import COUNTED, By
 from syndicated.errors import InputError
 from syndicated.service.bandits.messages import RankedArm, Scope
 from syndicated.store import Event
-from syndicated.types import Choice, Decision
+from syndicated.types import Array, Choice, PlayedRounds
 
 
 class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
@@ -142,6 +142,71 @@ class DecisionRun(Struct, frozen=True, array_like=True, gc=False):
         return cls(epoch, max(closable, default=0), next(filter(None, choices), None), columns)
 
 
+class FeedbackColumns(Struct, frozen=True, array_like=True, gc=False):
+    """What is learned from events about decisions that follow each other: of each a value in every list."""
+
+    by: list[By]
+    arm: list[str]
+    reward: list[float]
+    x: list[bytes]
+    sparse: list[bool]
+    params: list[dict[str, float]]
+    choice: list[ChoiceRecord | None]  # of those that the tuner is credited with: what the agent has played itself
+
+    def counted(self) -> "FeedbackColumns":
+        """Those that the agent learns from."""
+        if set(self.by) <= set(COUNTED):
+            return self
+        rows = [row for row in zip(*self._lists(), strict=True) if row[0] in COUNTED]
+        return FeedbackColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else NO_FEEDBACK
+
+    def _lists(self) -> tuple[list[Any], ...]:
+        return self.by, self.arm, self.reward, self.x, self.sparse, self.params, self.choice
+
+
+NO_FEEDBACK = FeedbackColumns([], [], [], [], [], [], [])
+
+
+class FeedbackRun(Struct, frozen=True, array_like=True, gc=False):
+    """Events about decisions of a bandit that follow each other, as they are folded: those of an epoch are learned.
+
+    Of all of them `lates` counts the late ones, `closed` is the last decision whose window has closed, and `closable`
+    the last one whose rewards are collected until it does; 0 if there is none. `version` is the number of the last
+    event that the agent learns from.
+    """
+
+    epoch: int
+    lates: int
+    closed: int
+    closable: int
+    version: int
+    columns: FeedbackColumns
+
+    @classmethod
+    def of(cls, feedback: "Sequence[tuple[Event, Record]]", epoch: int) -> "FeedbackRun":
+        closed = [event.ref or 0 for event, _ in feedback if event.kind == "close"]
+        collected = [record.event.seq for event, record in feedback if event.kind == "reward" and event.learn is None]
+        found = [(event.seq, event.learn, record.decided) for event, record in feedback]
+        own = [(seq, reward, each) for seq, reward, each in found if reward is not None and each.epoch == epoch]
+        columns = FeedbackColumns(
+            [each.by for _, _, each in own],
+            [each.arm for _, _, each in own],
+            [reward for _, reward, _ in own],
+            [each.x for _, _, each in own],
+            [each.sparse for _, _, each in own],
+            [each.params for _, _, each in own],
+            [each.choice if each.by == "agent" else None for _, _, each in own],
+        )
+        return cls(
+            epoch,
+            sum(event.kind == "late" for event, _ in feedback),
+            max(closed, default=0),
+            max(collected, default=0),
+            max((seq for seq, _, each in own if each.by in COUNTED), default=0),
+            columns,
+        )
+
+
 class Pruned(Struct, frozen=True):
     """A pruning, as far as a start asks: whose events it dropped, and the number of the last of them.
 
@@ -252,12 +317,16 @@ def to_choice(record: ChoiceRecord) -> Choice:
     return Choice(record.params, record.index, record.probability, record.slot, record.odds, record.allies)
 
 
-def to_decision(record: Record, agent: str, *, named: bool) -> Decision:
-    """A decision as an agent learns from it; the tuner is credited only with what the agent played itself."""
-    decided = record.decided
-    name = decided.arm if named else None
-    x = np.frombuffer(bytearray(decided.x))  # of a bytearray: compiled code takes arrays that can be written
-    if decided.sparse:
-        x = x.reshape(2, -1)
-    choice = record.choice if decided.by == "agent" else None
-    return Decision(agent, decided.round, decided.place, x, decided.propensity, decided.params, choice, name)
+def to_rounds(columns: FeedbackColumns, *, named: bool) -> PlayedRounds:
+    """What was played, as a player learns from it."""
+    rows: Array | list[Array]
+    if len({len(x) for x in columns.x}) == 1 and not any(columns.sparse):
+        rows = _floats(b"".join(columns.x)).reshape(len(columns.x), -1)
+    else:
+        rows = [_floats(x).reshape((2, -1) if s else -1) for x, s in zip(columns.x, columns.sparse, strict=True)]
+    choices = [None if record is None else to_choice(record) for record in columns.choice]
+    return PlayedRounds(rows, columns.params, choices, columns.arm if named else [None] * len(columns.arm))
+
+
+def _floats(data: bytes) -> Array:
+    return np.frombuffer(bytearray(data))  # of a bytearray: compiled code takes arrays that can be written

@@ -19,9 +19,18 @@ from syndicated.service.bandits.bandit import Bandit, BanditDraft
 from syndicated.service.bandits.messages import Arm, Spec
 from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, EpochStart, ModelLoad, decode_load
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import RECORD_BYTES, DecisionRun, Key, Pruned, Record, decode, decode_pruned
+from syndicated.service.bandits.records import (
+    RECORD_BYTES,
+    DecisionRun,
+    FeedbackRun,
+    Key,
+    Pruned,
+    Record,
+    decode,
+    decode_pruned,
+)
 from syndicated.service.bandits.runs import SERVICE_ID, Folded, Run, runs
-from syndicated.service.bandits.summaries import SummarizedDecisions
+from syndicated.service.bandits.summaries import Summarized, SummarizedDecisions, SummarizedFeedback
 from syndicated.service.bandits.upcoming import record_of, stored, upcoming
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
 
@@ -189,7 +198,7 @@ class State:
         known_from = next(iter(self._records), upto + 1)
         with closing(upcoming(store, self.seq, upto, own, unused, known_from)) as parts:
             for part in parts:
-                if isinstance(part, SummarizedDecisions):
+                if isinstance(part, SummarizedDecisions | SummarizedFeedback):
                     self._fold_summarized(part)
                 else:
                     event, _ = part[0]
@@ -216,13 +225,18 @@ class State:
         found = store.events(gone)
         return [(event, record or record_of(found.get(event.ref or 0))) for event, record in run]
 
-    def _fold_summarized(self, part: SummarizedDecisions) -> None:
-        """Fold decisions that another process has made, none of which is kept in memory."""
+    def _fold_summarized(self, part: Summarized) -> None:
+        """Fold what another process has written. Its decisions are not kept in memory."""
         try:
-            self._advance_to(part.bandit, part.last, part.run.columns.at[-1], len(part.run.columns))
-            self.bandits[part.bandit].fold_decisions(part.run)
+            self._advance_to(part.bandit, part.last, part.at, part.last - part.first + 1)
+            bandit = self.bandits[part.bandit]
+            if isinstance(part, SummarizedDecisions):
+                bandit.fold_decisions(part.run)
+            else:
+                self._add_to_records(part.events)
+                bandit.fold_feedback(part.run)
         except Exception as error:
-            raise self._damaged(part.first, part.last, part.bandit, "decide", error) from error
+            raise self._damaged(part.first, part.last, part.bandit, part.kind, error) from error
 
     def _has_pruned(self, event: Event, store: Store) -> bool:
         """Whether an event is of a pruning of what was folded here before, after which memory has nothing wrong.
@@ -323,14 +337,19 @@ class State:
         """Fold events about decisions, all of which are read before anything changes; some may be gone."""
         unread = {ref: self._unread(ref) for ref in {event.ref or 0 for event, record in run if record is None}}
         found = [(event, record or unread[event.ref or 0]) for event, record in run]
-        feedback = [(event, record) for event, record in found if record is not None and record.decided]
+        feedback = [(event, record) for event, record in found if record is not None]
+        learned = FeedbackRun.of(feedback, bandit.epoch)
         self._advance(run)
-        for event, record in feedback:
-            known = self._records.get(record.event.seq)
+        self._add_to_records(event for event, _ in feedback)
+        bandit.fold_feedback(learned)
+
+    def _add_to_records(self, events: Iterable[Event]) -> None:
+        """Add events to the decisions that they are about, of those that are in memory."""
+        for event in events:
+            known = self._records.get(event.ref or 0)
             if known is not None:
                 known.add(event)
                 self._record_bytes += RECORD_BYTES
-        bandit.fold_feedback(feedback)
 
     def _unread(self, seq: int) -> Record | None:
         """A decision in memory, to be read once: what is kept of it stays as small as it is."""

@@ -13,17 +13,13 @@ from itertools import groupby
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
-from syndicated.service.bandits.records import DecisionRun, Record, encode
+from syndicated.service.bandits.records import DecisionRun, FeedbackRun, encode
 from syndicated.service.bandits.runs import FEEDBACK_KINDS, Folded, Run, runs
 from syndicated.store import Event
 
 SUMMARY_VERSION = 1  # of what follows; it is in the checksum, so that other processes read no other one
 CHECKSUM_BYTES = 4
-MAX_DECISION_BYTES = 1024  # of a decision that is told with its reward; of a larger one what is learned from
-
-Pair = tuple[Event, Event | None]  # an event about a decision, and the decision
 
 
 class SummarizedDecisions(Struct, frozen=True, array_like=True, tag=0, gc=False):
@@ -37,19 +33,40 @@ class SummarizedDecisions(Struct, frozen=True, array_like=True, tag=0, gc=False)
     def last(self) -> int:
         return self.first + len(self.run.columns) - 1
 
+    @property
+    def at(self) -> float:
+        return self.run.columns.at[-1]
+
+    @property
+    def kind(self) -> str:
+        return "decide"
+
 
 class SummarizedFeedback(Struct, frozen=True, array_like=True, tag=1):
-    """Events about decisions with numbers that follow each other, each with its decision."""
+    """Events about decisions of a bandit with numbers that follow each other, and what is learned from them."""
 
-    pairs: list[Pair]
+    events: list[Event]
+    run: FeedbackRun
+
+    @property
+    def bandit(self) -> int:
+        return self.events[0].bandit
 
     @property
     def first(self) -> int:
-        return self.pairs[0][0].seq
+        return self.events[0].seq
 
     @property
     def last(self) -> int:
-        return self.pairs[-1][0].seq
+        return self.events[-1].seq
+
+    @property
+    def at(self) -> float:
+        return self.events[-1].at
+
+    @property
+    def kind(self) -> str:
+        return self.events[0].kind
 
 
 class UnusedNumbers(Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -59,7 +76,8 @@ class UnusedNumbers(Struct, frozen=True, array_like=True, tag=2, gc=False):
     last: int
 
 
-Part = SummarizedDecisions | SummarizedFeedback | UnusedNumbers
+Summarized = SummarizedDecisions | SummarizedFeedback
+Part = Summarized | UnusedNumbers
 _decode = msgspec.msgpack.Decoder(list[Part]).decode
 
 
@@ -90,7 +108,7 @@ def _is_told(run: Run) -> bool:
 
 
 def _pieces(run: Run) -> Iterator[Run]:
-    """Events of a run with numbers that follow each other; decisions of one epoch each."""
+    """Events of a run with numbers that follow each other, which are or are about decisions of one epoch."""
     begin = 0
     for n in range(1, len(run)):
         if not _goes_on(run[n - 1], run[n]):
@@ -101,9 +119,7 @@ def _pieces(run: Run) -> Iterator[Run]:
 
 def _goes_on(before: Folded, pair: Folded) -> bool:
     (last, record), (event, own) = before, pair
-    if event.seq != last.seq + 1:
-        return False
-    return event.kind in FEEDBACK_KINDS or (record and record.head.epoch) == (own and own.head.epoch)
+    return event.seq == last.seq + 1 and (record and record.decided.epoch) == (own and own.decided.epoch)
 
 
 def _unused(numbers: Iterable[int]) -> Iterator[UnusedNumbers]:
@@ -114,19 +130,11 @@ def _unused(numbers: Iterable[int]) -> Iterator[UnusedNumbers]:
 
 def _part(run: Run) -> Part:
     event, _ = run[0]
+    pairs = [(each, record) for each, record in run if record is not None]
+    epoch = pairs[0][1].decided.epoch
     if event.kind == "decide":
-        records = [record for _, record in run if record is not None]
-        return SummarizedDecisions(event.bandit, event.seq, DecisionRun.of(records, records[0].head.epoch))
-    return SummarizedFeedback([(each, None if record is None else _needed(record)) for each, record in run])
-
-
-def _needed(record: Record) -> Event:
-    """A decision as far as its reward needs it."""
-    event = record.event
-    if len(event.body) <= MAX_DECISION_BYTES:
-        return event
-    decided = replace(record.decided, top=(), ranking=(), arms=None, X=None, table=None, context=None)
-    return event._replace(body=encode(decided))
+        return SummarizedDecisions(event.bandit, event.seq, DecisionRun.of([record for _, record in pairs], epoch))
+    return SummarizedFeedback([each for each, _ in pairs], FeedbackRun.of(pairs, epoch))
 
 
 def _checksum(body: bytes) -> bytes:

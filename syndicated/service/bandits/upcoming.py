@@ -8,7 +8,7 @@ from itertools import groupby
 from syndicated.service.bandits.model_load import PIECE
 from syndicated.service.bandits.records import Record
 from syndicated.service.bandits.runs import Folded, Run, merged, runs
-from syndicated.service.bandits.summaries import SummarizedDecisions, SummarizedFeedback, read_summary
+from syndicated.service.bandits.summaries import Summarized, UnusedNumbers, read_summary
 from syndicated.store import Event, Store
 
 MAX_NUMBERS = 5000  # of events that are asked for one by one
@@ -17,11 +17,11 @@ MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they ar
 
 def upcoming(
     store: Store, after: int, upto: int, own: Mapping[int, Folded], unused: Collection[int], known_from: int
-) -> Generator[Run | SummarizedDecisions]:
+) -> Generator[Run | Summarized]:
     """The events after one number and up to another, in the order in which they are folded.
 
-    `own` events are at hand, and `unused` numbers have none; decisions from `known_from` on are known. Decisions that
-    others have told of come as they are counted.
+    `own` events are at hand, and `unused` numbers have none; decisions from `known_from` on are known. What others have
+    told of comes as they told it.
     """
     while after < upto:
         stretch = _Stretch(store, after, upto, own, unused, known_from)
@@ -54,21 +54,15 @@ class _Stretch:
         count = self.upto - self._after if self._numbers is None else len(self._numbers)
         return self._store.view() if count > MAX_READ_EVENTS else nullcontext()
 
-    def __iter__(self) -> Iterator[Run | SummarizedDecisions]:
-        decisions = [part for part in self._told if isinstance(part, SummarizedDecisions)]
-        decisions.sort(key=lambda part: part.first)
-        firsts, done = [part.first for part in decisions], 0
-        for before, between in groupby(self._events(), lambda pair: bisect(firsts, _number(pair))):
-            yield from decisions[done:before]
+    def __iter__(self) -> Iterator[Run | Summarized]:
+        told = sorted((part for part in self._told if not isinstance(part, UnusedNumbers)), key=lambda part: part.first)
+        firsts, done = [part.first for part in told], 0
+        events = merged(sorted(self._own, key=_number), self._read())
+        for before, between in groupby(events, lambda pair: bisect(firsts, _number(pair))):
+            yield from told[done:before]
             yield from runs(between)
             done = before
-        yield from decisions[done:]
-
-    def _events(self) -> Iterator[Folded]:
-        """All but the decisions that others have told of."""
-        feedback = (part.pairs for part in self._told if isinstance(part, SummarizedFeedback))
-        at_hand = self._own + [stored(pair) for pairs in feedback for pair in pairs]
-        return merged(sorted(at_hand, key=_number), self._read())
+        yield from told[done:]
 
     def _read(self) -> Iterable[Folded]:
         found = self._store.after(self._after, None, self.upto, self._numbers, self._known_from, PIECE)

@@ -20,6 +20,7 @@ from syndicated.service.bandits.records import (
     ChoiceRecord,
     Decided,
     DecisionRun,
+    FeedbackRun,
     Record,
     TopArm,
     decode,
@@ -236,7 +237,7 @@ class Importer:
             ref, decided = self._decided[line.ref]
             event = own._replace(ref=ref, learn=self._reward(line), body=encode(_body_of(line)))
             begin = time.thread_time()
-            self._trial.fold_feedback([(event, Record(own, decided))])
+            self._trial.fold_feedback(FeedbackRun.of([(event, Record(own, decided))], self._trial.epoch))
         self.seconds.append(time.thread_time() - begin)
         if line.key is not None:
             if line.key in self._keys:

@@ -16,7 +16,7 @@ from syndicated.service.bandits import summaries
 from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import ChoiceRecord, Decided, Record, decode_decided, encode
+from syndicated.service.bandits.records import ChoiceRecord, Decided, FeedbackRun, Record, encode
 from syndicated.service.bandits.state import State
 from syndicated.service.bandits.summaries import (
     SummarizedDecisions,
@@ -143,10 +143,11 @@ def test_a_summary_has_decisions_and_what_is_about_them_in_parts_whose_numbers_f
     choice = ChoiceRecord({"alpha": 0.5}, (1,), (0.3,))
     made += [_made(6, epoch=9, default=0.5, by="caller", agrees=True, choice=choice)]
     pairs = [(record.event, record) for record in made]
-    pairs += [_about(7, made[0]), _about(8, made[4], "activate"), _about(9, made[0], bandit=8), _about(11, made[1])]
+    pairs += [_about(7, made[0]), _about(8, made[1], "late"), _about(9, made[4], "activate")]
+    pairs += [_about(10, made[0], bandit=8), _about(12, made[1])]
     parts = read_summary(summarize(pairs))
-    assert [(part.first, part.last) for part in parts] == [(1, 3), (5, 5), (6, 6), (7, 8), (9, 9), (11, 11)]
-    first, _, other, feedback = parts[:4]
+    assert [(each.first, each.last) for each in parts] == [(1, 3), (5, 5), (6, 6), (7, 8), (9, 9), (10, 10), (12, 12)]
+    first, _, other, feedback, activation = parts[:5]
     assert isinstance(first, SummarizedDecisions)
     assert (first.bandit, first.run.epoch, first.run.closable) == (7, 1, 0)
     assert first.run.columns.arm == ["b", "a", "b"]
@@ -156,7 +157,12 @@ def test_a_summary_has_decisions_and_what_is_about_them_in_parts_whose_numbers_f
     assert (other.run.epoch, other.run.closable, other.run.columns.agreed) == (9, 6, [True])
     assert (first.run.choice, other.run.choice) == (None, choice)
     assert isinstance(feedback, SummarizedFeedback)
-    assert feedback.pairs == [(pair[0], record.event) for pair, record in zip(pairs[5:7], made[::4], strict=True)]
+    assert (feedback.bandit, feedback.at, feedback.kind) == (7, 0.5, "reward")
+    assert feedback.events == [pair[0] for pair in pairs[5:7]]
+    assert feedback.run == FeedbackRun.of(pairs[5:7], epoch=1)
+    assert (feedback.run.lates, feedback.run.columns.arm) == (1, ["b", "a"])
+    assert isinstance(activation, SummarizedFeedback)
+    assert (activation.run.epoch, activation.kind) == (9, "activate")
 
 
 def test_a_summary_has_the_numbers_that_no_event_has() -> None:
@@ -203,15 +209,14 @@ def test_events_that_are_no_decisions_and_not_about_any_are_left_to_be_read() ->
     assert [(part.first, part.last) for part in parts] == [(1, 1)]
 
 
-def test_of_a_large_decision_its_reward_is_told_what_is_learned_from() -> None:
+def test_of_a_decision_its_reward_is_told_what_is_learned_from() -> None:
     record = _made(1, arms=["a", "b"], X=bytes(5000), context={"hour": 3}, params={"alpha": 0.5})
-    (part,) = read_summary(summarize([_about(2, record)]))
+    data = summarize([_about(2, record)])
+    (part,) = read_summary(data)
     assert isinstance(part, SummarizedFeedback)
-    ((_, told),) = part.pairs
-    assert told is not None
-    decided = decode_decided(told.body)
-    assert (decided.arm, decided.x, decided.params, decided.epoch) == ("a", b"x", {"alpha": 0.5}, 1)
-    assert len(told.body) < 200
+    columns = part.run.columns
+    assert (columns.arm, columns.x, columns.params, part.run.epoch) == (["a"], [b"x"], [{"alpha": 0.5}], 1)
+    assert len(data) < 200
 
 
 def test_a_summary_that_is_damaged_or_of_another_version_has_no_parts() -> None:
