@@ -19,6 +19,12 @@ def within(numbers: npt.NDArray[Any], end: int) -> bool:
     return bool(np.all((numbers >= 0) & (numbers < end)))
 
 
+def overrides(cls: type, compiled: str, *plain: str) -> bool:
+    """Whether a class has a plain form, of its own or of a mixin, that its compiled form knows nothing of."""
+    nearest = next(base for base in cls.__mro__ if not vars(base).keys().isdisjoint((compiled, *plain)))
+    return compiled not in vars(nearest)
+
+
 def _part(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of the learner of this name, by their names in it."""
     prefix = f"{name}."
@@ -53,12 +59,12 @@ class RowsCopy:
         self._copy(rows if len(rows) < end - self._next else slice(self._next, end))
         self._next = end
 
-    def keep(self, row: int | None = None) -> None:
-        """Copy a row that is about to change, or all of them."""
-        while row is None and not self.finished:
-            self.advance(PIECE_BYTES)
-        if row is not None and row < len(self._left) and self._left[row]:
-            self._copy(slice(row, row + 1))
+    def keep(self, rows: npt.NDArray[np.int64]) -> None:
+        """Copy rows that are about to change."""
+        rows = rows[rows < len(self._left)]
+        rows = rows[self._left[rows]]
+        if len(rows):
+            self._copy(rows)
 
     def _copy(self, rows: "slice | npt.NDArray[Any]") -> None:
         for array, copy in self._pairs:
@@ -148,12 +154,12 @@ class Learner(Parameters):
             arrays |= copy.arrays
         return arrays, copies
 
-    def _keep(self, row: int | None = None) -> None:
-        """A row of the arrays `by_rows` is about to change, or all of them: copies under way take it as it is."""
+    def _keep(self, *rows: int) -> None:
+        """Rows of the arrays `by_rows` are about to change: copies under way take them as they are."""
         wanted = [copy for held in self._copies if (copy := held()) is not None and not copy.finished]
         self._copies = tuple(map(ref, wanted))
         for copy in wanted:
-            copy.keep(row)
+            copy.keep(np.array(rows, dtype=np.int64))
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         for name, value in self._history().items():

@@ -54,18 +54,19 @@ MIN_CLICK_VARIANCE = 1e-3  # of a reward from 0 to 1: a prediction that is nearl
 MAX_STALE = 0.25  # of a site's precision: how far off it may be before it is replaced
 
 
-@compiled("void(f8[::1], f8[::1], f8[::1], f8[::1])")
-def scale_row(z: Array, x: Array, center: Array, weight: Array) -> None:
-    """z = [1, (x - center) weight], cut off far out. Columns that are not known yet are left out, missing ones are 0.
+@compiled(f"void(f8[::1], f8[::1], {SCALES}, i8)")
+def scale_row(z: Array, x: Array, centers: Array, weights: Array, scale: int) -> None:
+    """z = [1, (x - center) weight] in one of the scales, cut off far out.
 
-    A number that is not finite is not hidden by the cut.
+    Columns that are not known yet are left out, missing ones are 0. A number that is not finite is not hidden by the
+    cut.
     """
     finite = 0.0
     for j in range(len(x)):
         finite += 0.0 * x[j]
     z[0] = 1.0 + finite
-    for j in range(len(center)):
-        value = ((x[j] if j < len(x) else 0.0) - center[j]) * weight[j]
+    for j in range(centers.shape[1]):
+        value = ((x[j] if j < len(x) else 0.0) - centers[scale, j]) * weights[scale, j]
         z[j + 1] = min(max(value, -MAX_SCALED), MAX_SCALED)
 
 
@@ -174,24 +175,23 @@ def beliefs(
         k, m = numbers[a], sums[ORIGIN] + sums[MOVING] * sums[FOLLOWING]
         known = 0 <= k < len(plays) and plays[k] > 0
         scale = behind[k] if known else NOW
-        prior = priors[scale]
-        scale_row(z, X[a], centers[scale], weights[scale])
+        scale_row(z, X[a], centers, weights, scale)
         if not known:
             for i in range(D):
-                u[i] = prior[i] * z[i]
+                u[i] = priors[scale, i] * z[i]
             s = inner(z, u)
         else:
             s = times(covariances[k], z, u)
             m += inner(z, own[k])
         if len(common):
             for i in range(D):
-                u[i] /= prior[i]
+                u[i] /= priors[scale, i]
             if scale == BEFORE:
                 bring_up(u, centers, weights)
             s += times(common_covariance, u, w)
             m += inner(u, common) + level * w[0] / common_prior[0]
         else:
-            m += level * u[0] / prior[0]
+            m += level * u[0] / priors[scale, 0]
         means[a], sds[a] = m, unit * math.sqrt(max(s, 0.0))
 
 
@@ -228,20 +228,19 @@ def find_beaten(
     for a in range(K):
         played = plays[numbers[a]] if 0 <= numbers[a] < len(plays) else 0
         scale = behind[numbers[a]] if played else NOW
-        prior = priors[scale]
-        scale_row(z, X[a], centers[scale], weights[scale])
+        scale_row(z, X[a], centers, weights, scale)
         m, s = level, 0.0
         if played == 0:
             for i in range(D):
-                s += prior[i] * z[i] * z[i]
+                s += priors[scale, i] * z[i] * z[i]
         else:
             theta, P, known = own[numbers[a]], covariances[numbers[a], 0], 0.0
             m = 0.0
             for i in range(D):  # one loop: three sums at the same time take no longer than one
-                s += prior[i] * z[i] * z[i]
+                s += priors[scale, i] * z[i] * z[i]
                 m += theta[i] * z[i]
                 known += P[i] * z[i]
-            m += level * known / prior[0]
+            m += level * known / priors[scale, 0]
         most[a] = m + boldness * unit * neglect(played, K, sums, look_again) * math.sqrt(s) * BOUND_SLACK
         lead = max(lead, m)
     # Scores also have the origin in them: of a large one, rounding makes many equal, of which the first is best.
@@ -430,12 +429,12 @@ def best_of_arms_many(
         best_of_alike(out[t : t + 1], X, rows_of_rounds[t], numbers, *asked)
 
 
-@compiled("void(f8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,::1], f8[::1])")
-def along(out: Array, X: Array, center: Array, weight: Array, P: Array, direction: Array) -> None:
+@compiled(f"void(f8[::1], f8[:,::1], {SCALES}, f8[:,::1], f8[::1])")
+def along(out: Array, X: Array, centers: Array, weights: Array, P: Array, direction: Array) -> None:
     """z'direction / sqrt(z'P z) of every row."""
     z, u = np.empty(len(direction)), np.empty(len(direction))
     for a in range(len(X)):
-        scale_row(z, X[a], center, weight)
+        scale_row(z, X[a], centers, weights, NOW)
         out[a] = inner(z, direction) / math.sqrt(max(times(P, z, u), 1e-300))
 
 
@@ -635,7 +634,7 @@ def learn_row(
         if turn > 0:
             place = next_visit[k] % live
             next_visit[k] = place + 1
-        scale_row(z, rows[k, place], centers[behind[k]], weights[behind[k]])
+        scale_row(z, rows[k, place], centers, weights, behind[k])
         belief = (behind[k], centers, weights, sums, priors, common, common_covariance, common_prior)
         error = visit(z, rewards[k, place], is_logistic, sites[k], place, mean, P, *belief)
         if turn == 0:

@@ -60,7 +60,7 @@ MIN_EARLY = 8  # rewards before one of them may be an outlier
 RING_ROWS = 64  # that a logistic model of an arm can still visit
 REFRESH_GROWTH = 1.5  # of the number of rows, after which scales and priors are looked at again
 MAX_DRIFT = 1.25  # of a scale, before the models are brought to a new one
-MAX_AT_ONCE = 2**18  # entries of covariances that are brought to a new scale at once, which takes 10 to 30 ms
+MAX_AT_ONCE = 2**18  # entries of covariances that are brought to a new scale at once: 10 to 30 ms, 60 of tiny models
 WITH_EACH_REWARD = 2**11  # of those that are left then; several hundred rewards may be learned at once
 MAX_WEIGHED = 2**16  # entries of covariances that a share is judged by, and `MIN_WEIGHED` arms at least
 MIN_WEIGHED = 3
@@ -302,7 +302,7 @@ class ArmModels(Learner):
             P = P + seen @ self.common_covariance @ seen.T
         factor = np.linalg.cholesky(P + JITTER * np.diag(np.diag(P)))
         out = np.empty(len(rows))
-        along(out, rows.x, centers[NOW], weights[NOW], np.ascontiguousarray(P), factor @ normals)
+        along(out, rows.x, centers, weights, np.ascontiguousarray(P), factor @ normals)
         return out
 
     def learn(self, number: int, x: Array, reward: float) -> None:
@@ -393,6 +393,7 @@ class ArmModels(Learner):
     def _check_level(self) -> None:
         """Start again with a level that is followed, if the errors show that the level of all rewards moves."""
         if self.sums[LEVEL_ALARM] > ALARM + math.log(self.count):
+            self.retired[:] = 0.0  # they had the level of before
             self._forget()
             self.sums[[LEVEL_ALARM, TOTAL]] = 0.0
             self.sums[[FOLLOWING, MOVING]] = 1.0, self.sums[LAST] - self.sums[EXCESS]
@@ -464,7 +465,7 @@ class ArmModels(Learner):
             given = arrays[name]
             if given.shape != shape or given.dtype != kind or not np.all(np.isfinite(given)) or d < self.dim:
                 return name
-        if not within(arrays["behind"], len(arrays["centers"])):
+        if not within(arrays["behind"], len(arrays["centers"])) or np.any(arrays["behind"] > plays):
             return "behind"
         if not np.all(arrays["slope_variances"] > 0.0):
             return "slope_variances"
@@ -577,7 +578,7 @@ class ArmModels(Learner):
         self.trial[:] = 0.0
         self._set_priors()
         if self.hybrid:
-            self.common[:], self.common_covariance[:] = 0.0, np.diag(self._common_prior)
+            self.common_covariance[:], self.common[:] = solve(self.retired, self._common_prior)
 
     def _start_again(self) -> None:
         """Learn the early rows anew, in the scale of now."""
@@ -642,8 +643,7 @@ class ArmModels(Learner):
         arms = np.flatnonzero(self.behind)[:count]
         if not len(arms):
             return
-        for arm in arms.tolist():
-            self._keep(arm)
+        self._keep(*arms.tolist())
         self._leave_cut_rows(arms)
         before = self._seen_by_common(arms) if self.hybrid else None
         known = known_of(self._priors[BEFORE], self.covariances[arms], self.own[arms])
@@ -662,7 +662,8 @@ class ArmModels(Learner):
         What is known is carried over along the row as it was cut. In the new scale the row points elsewhere, and a
         visit would take from there what was never put there. Rows of linear models are not visited again.
         """
-        if self.logistic:
+        moved = np.ptp(self.centers, axis=0).any() or np.ptp(self.weights, axis=0).any()  # or only the priors have
+        if self.logistic and moved:
             leave_cut_rows(arms, self.centers, self.weights, self.plays, self.rows, self.sites)
 
     @property

@@ -115,6 +115,8 @@ def choices_credited_together_are_credited_as_one_by_one(make: MakeTuner) -> Non
         for choice, reward, share in zip(choices, rewards.tolist(), shares.tolist(), strict=True):
             twin.learn(choice, reward, share)
         holds(state_of(tuner) == state_of(twin), "credited with others, choices gain otherwise")
+        tuner.learn_many([], np.empty(0), np.empty(0))
+        holds(state_of(tuner) == state_of(twin), "no choices at all change what is known")
 
 
 def learning_moves_probability_to_the_best(make: MakeTuner) -> None:

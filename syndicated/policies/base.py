@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from syndicated._argmax import best_of
-from syndicated._learner import Learner
+from syndicated._learner import Learner, overrides
 from syndicated._models.kernels import columns, take
 from syndicated._validation import MAX_MAGNITUDE, check_count, check_flag, check_number, shorten
 from syndicated.arm_sets import ArmSet
@@ -45,15 +45,15 @@ class Policy(Learner):
 
     def __init_subclass__(cls) -> None:
         """A subclass with scores, theory or learn of its own inherits no compiled form that knows nothing of them."""
-        if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best" not in vars(cls):
+        if overrides(cls, "best", "scores", "theory"):
             cls.best, cls.best_many, cls.replay = Policy.best, Policy.best_many, Policy.replay  # type: ignore[method-assign]
-        if "scores" in vars(cls) and "scores_many" not in vars(cls):
+        if overrides(cls, "scores_many", "scores"):
             cls.scores_many = Policy.scores_many  # type: ignore[method-assign]
-        if not {"scores", "theory"}.isdisjoint(vars(cls)) and "best_in" not in vars(cls):
+        if overrides(cls, "best_in", "scores", "theory"):
             cls.best_in = Policy.best_in  # type: ignore[method-assign]
-        if "learn" in vars(cls) and "learn_many" not in vars(cls):
+        if overrides(cls, "learn_many", "learn"):
             cls.learn_many, cls.replay = Policy.learn_many, Policy.replay  # type: ignore[method-assign]
-        if "usual" in vars(cls) and "cuts_outliers" not in vars(cls):
+        if overrides(cls, "cuts_outliers", "usual"):
             cls.cuts_outliers = Policy.cuts_outliers  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
@@ -209,10 +209,9 @@ class ArmPolicy(Policy):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        own = vars(cls).keys()
-        if own & {"scores", "theory", "best"} and "best_alike" not in own:
+        if overrides(cls, "best_alike", "scores", "theory", "best"):
             cls.best_alike, cls.replay_alike = ArmPolicy.best_alike, ArmPolicy.replay_alike  # type: ignore[method-assign]
-        if "learn_arm" in own and "learn_arms" not in own:
+        if overrides(cls, "learn_arms", "learn_arm"):
             cls.learn_arms, cls.replay_alike = ArmPolicy.learn_arms, ArmPolicy.replay_alike  # type: ignore[method-assign]
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from syndicated._learner import overrides
 from syndicated.tuners import _exp3
 from syndicated.tuners._draws import drawn
 from syndicated.types import Array, Ints
@@ -29,7 +30,7 @@ class Layer:
 
     def __init_subclass__(cls) -> None:
         """A subclass with a credit of its own inherits no compiled form that knows nothing of it."""
-        if "credit" in vars(cls) and "credit_many" not in vars(cls):
+        if overrides(cls, "credit_many", "credit"):
             cls.credit_many = Layer.credit_many  # type: ignore[method-assign]
 
     @property

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from syndicated._html import html_table
-from syndicated._learner import Learner
+from syndicated._learner import Learner, overrides
 from syndicated._validation import check_count, check_range, shorten
 from syndicated.errors import InputError
 from syndicated.space import Space
@@ -38,9 +38,9 @@ class Tuner(Learner):
 
     def __init_subclass__(cls) -> None:
         """A subclass with choices of its own inherits no compiled form that knows nothing of them."""
-        if "choose" in vars(cls) and "choose_many" not in vars(cls):
+        if overrides(cls, "choose_many", "choose"):
             cls.choose_many = Tuner.choose_many  # type: ignore[method-assign]
-        if "learn" in vars(cls) and "learn_many" not in vars(cls):
+        if overrides(cls, "learn_many", "learn"):
             cls.learn_many = Tuner.learn_many  # type: ignore[method-assign]
 
     @property

@@ -90,7 +90,8 @@ class Syndicated(Adaptive):
 
     def learn_many(self, choices: Sequence[Choice], rewards: Array, shares: Array) -> None:
         y = np.array([self.rescale(reward) for reward in rewards.tolist()])
-        indices = np.array([choice.index for choice in choices], dtype=np.int64).T.copy()
-        p = np.array([choice.probability for choice in choices], dtype=np.float64).T.copy()
+        shape = len(choices), len(self._layers)
+        indices = np.array([choice.index for choice in choices], dtype=np.int64).reshape(shape).T.copy()
+        p = np.array([choice.probability for choice in choices], dtype=np.float64).reshape(shape).T.copy()
         for (_, layer, own), i, drawn in zip(self._layers, indices, p, strict=True):
             layer.credit_many(self.logw[own], i, drawn, y, shares)

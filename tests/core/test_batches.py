@@ -15,7 +15,7 @@ from syndicated.errors import InputError
 from syndicated.policies import POLICIES
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
-from syndicated.types import Array, Decision, Ints, NamedArms, Params
+from syndicated.types import Array, Choice, Decision, Ints, NamedArms, Params
 
 CONTEXTS = [{"hour": float(hour), "country": country} for hour in range(12) for country in ("fr", "de")]
 ARMS = ["tea", "coffee", {"id": "milk", "price": 2.0}]
@@ -100,6 +100,38 @@ def test_outliers_are_cut_for_the_tuner_too() -> None:
             one.learn(decision, reward)
         many.learn_many(together, rewards)
         assert many.state() == one.state()
+
+
+class _ClipsRewards:
+    """A part of a policy, for several: rewards count at most as a half."""
+
+    def usual(self, reward: float) -> float:
+        return min(reward, 0.5)
+
+
+class _CreditsHalf:
+    """A part of a tuner, for several: rewards count as a half."""
+
+    def learn(self, choice: Choice, reward: float, share: float = 1.0) -> None:
+        super().learn(choice, 0.5 * reward, share)  # type: ignore[misc]
+
+
+class _ClippedLinUCB(_ClipsRewards, LinUCB):
+    pass
+
+
+class _HalfSyndicated(_CreditsHalf, Syndicated):
+    pass
+
+
+@pytest.mark.parametrize(("policy", "tuner"), [(_ClippedLinUCB, Syndicated), (LinUCB, _HalfSyndicated)])
+def test_a_compiled_form_gives_way_to_what_a_mixin_has_in_its_place(policy: Any, tuner: Any) -> None:
+    one, many = (Agent(policy(dim=3), tuner(Space(alpha=[0.1, 1.0])), id="a") for _ in range(2))
+    apart, together = ([agent.decide(table) for table in _tables(30)] for agent in (one, many))
+    for decision in apart:
+        one.learn(decision, 1.0)
+    many.learn_many(together, [1.0] * 30)
+    assert many.state() == one.state()
 
 
 class _StartsAgain(Syndicated):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from support.copies import finish
 
 from syndicated._models import arm_models
 from syndicated._models.arm_kernels import (
@@ -123,8 +124,7 @@ def test_arms_that_find_room_are_learned_as_they_are_without_to_the_bit(
             if n == 250:
                 arrays, copies = models.begin_state()
             models.learn(int(rng.integers(1 + n // 4)), rng.normal(size=2 if n < 50 else 3), float(n % 2))
-        for copy in copies:
-            copy.keep()
+        finish(copies)
         states += [arrays, models.state()]
         return states
 
@@ -436,8 +436,7 @@ def test_a_copy_that_is_under_way_while_rows_are_cut_in_a_new_scale_has_their_si
     for t in range(800):
         before, (arrays, copies) = model.state(), model.begin_state()
         model.learn(t % 2, rng.normal(size=2) * (4.0 if t > 200 else 1.0), float(rng.integers(2)))
-        for copy in copies:
-            copy.keep()
+        finish(copies)
         assert {name for name, array in before.items() if not np.array_equal(array, arrays[name])} == set()
         left += int(np.sum(model.sites[:, ::2] == LEFT) > np.sum(before["sites"][:, ::2] == LEFT))
     assert left > 0

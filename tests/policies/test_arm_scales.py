@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.copies import finish
 
 from syndicated import Agent, StateError
 from syndicated._models import arm_models
-from syndicated._models.arm_information import log_evidence
-from syndicated._models.arm_kernels import BEFORE, NOW, unit_of
+from syndicated._models.arm_information import log_evidence, seen_by_common, solve
+from syndicated._models.arm_kernels import BEFORE, FOLLOWING, MAX_SCALED, NOW, unit_of
 from syndicated._models.arm_models import ArmModels
 from syndicated._statefile import pack, unpack
 from syndicated.policies import ArmUCB
@@ -157,8 +158,7 @@ def test_models_that_are_restored_while_arms_move_go_on_to_the_bit(
         _learn(each, [(13, np.append(x, 7.0), reward) for _, x, reward in rounds[n + 3 : n + 5]])
         assert each.behind.any()
         _learn(each, [(arm, np.append(x, 1.0), reward) for arm, x, reward in rounds[n + 5 :]])
-    for copy in copies:
-        copy.keep()
+    finish(copies)
     again = ArmModels(D - 1, logistic, hybrid, 4.0)
     _learn(again, rounds[:n])
     _assert_same(again.state(), arrays)
@@ -265,9 +265,47 @@ def test_a_copy_under_way_when_all_models_start_again_is_of_the_moment_when_it_b
     arrays, copies = model.begin_state()
     model._forget()
     _learn(model, rounds[150:])
-    for copy in copies:
-        copy.keep()
+    finish(copies)
     _assert_same(arrays, before)
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_what_retired_arms_have_shown_of_the_others_outlives_the_early_restarts(logistic: bool) -> None:
+    model, rounds = ArmModels(D - 1, logistic, True, 4.0, without=PLAIN), _rounds(90, 5, seed=12)
+    for n, one in enumerate(rounds):
+        if n == 20:
+            model.retire(int(np.flatnonzero(model.plays)[-1]))
+        _learn(model, [one])
+        if n > 40:
+            played = np.flatnonzero(model.plays)
+            seen = seen_by_common(model._priors[NOW], model.covariances[played], model.own[played])
+            covariance, common = solve(seen + model.retired, model._common_prior)
+            np.testing.assert_allclose(model.common, common, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(model.common_covariance, covariance, rtol=1e-6, atol=1e-9)
+    assert model.retired.any()
+
+
+def test_a_new_level_leaves_nothing_of_arms_that_were_retired_before() -> None:
+    model, rounds = ArmModels(D - 1, False, True, 4.0), _rounds(300, 5, seed=13)
+    _learn(model, rounds[:200])
+    model.retire(2)
+    assert model.retired.any()
+    _learn(model, [(arm, x, reward + 1000.0 * (1 + n // 5)) for n, (arm, x, reward) in enumerate(rounds[200:])])
+    assert model.sums[FOLLOWING] == 1.0
+    assert not model.retired.any()
+
+
+def test_rows_that_are_cut_keep_no_site_for_good_if_the_share_alone_changes() -> None:
+    rng = np.random.default_rng(14)
+    model = ArmModels(D - 1, True, True, 4.0)
+    _learn(model, [(n % 4, rng.standard_t(2.0, size=D - 1), 10.0 * (n % 3)) for n in range(60)])
+    wide = model.weight * (np.abs(model.rows[:4, :12] - model.center))
+    assert wide.max() > MAX_SCALED
+    before = model.sites.copy()
+    model._move_to(model.center, model.weight, model.slope_variance, 0.35 if model.share == 0.2 else 0.2)
+    assert np.array_equal(model.sites, before)
+    model._move_to(model.center, 2.0 * model.weight, model.slope_variance, model.share)
+    assert not np.array_equal(model.sites, before)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +318,14 @@ def test_a_state_with_a_scale_or_a_prior_that_cannot_be_is_refused(name: str, va
     assert model.invalid_array(state) is None
     state[name][1] = value
     assert model.invalid_array(state) == name
+
+
+def test_a_state_with_an_arm_behind_that_was_never_played_is_refused() -> None:
+    model = ArmModels(D - 1, False, True, 4.0)
+    _learn(model, [(2, x, reward) for _, x, reward in _rounds(100, 3, seed=10)])
+    state: dict[str, Any] = model.state()
+    state["behind"][1] = BEFORE
+    assert model.invalid_array(state) == "behind"
 
 
 def _assert_same(mine: dict[str, Any], other: dict[str, Any]) -> None:
