@@ -83,7 +83,15 @@ CREATE UNLOGGED TABLE IF NOT EXISTS summaries (
 ALTER TABLE summaries ALTER body SET STORAGE EXTERNAL
 """
 DROP_SUMMARIES = """
-DELETE FROM summaries WHERE at < extract(epoch FROM clock_timestamp()) - CASE WHEN writer = ? THEN ? ELSE ? END
+DELETE FROM summaries WHERE last IN (
+    SELECT last FROM summaries
+    WHERE abs(extract(epoch FROM clock_timestamp()) - at) > CASE WHEN writer = ? THEN ? ELSE ? END
+    FOR UPDATE SKIP LOCKED  -- who is erasing has them, and may hang
+)
+"""
+MAY_TELL = """
+SELECT bool_and(has_table_privilege('summaries', needed))
+FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) needed
 """
 MAX_SUMMARIES = 32  # that are read at once
 SUMMARY_SECONDS, SUMMARY_SECONDS_OF_OTHERS = 10.0, 60.0  # after which they are dropped: others may have ended
@@ -181,6 +189,7 @@ class Postgres(SQL):
         self._next_count = 0  # numbers to reserve with it
         self._summary = b""  # of it
         self._writer = secrets.randbits(62)  # who it is that tells others of its entries
+        self._tells = False  # whether this role may tell, or be told, anything
         self._next_drop = 0.0  # of old summaries, by the monotonic clock
         self._budget = WaitBudget()
         self._listener: BoundedConnection | None = None
@@ -239,7 +248,7 @@ class Postgres(SQL):
     def _commit_entry(self) -> None:
         """Append, commit and, if another entry is to follow at once, reserve its numbers: all of it is sent as one."""
         inserts = _inserting(self._appended, self._row_type)
-        if self._summary:
+        if self._summary and self._tells:
             whose = packed_long(self._appended[-1].seq), packed_long(self._writer)
             inserts.append((b"summarize", (*whose, self._summary)))
         if not self._next_count:
@@ -269,10 +278,15 @@ class Postgres(SQL):
         self._budget.seconds = ANSWER_SECONDS
 
     def settled(self) -> int:
-        """Now and then it cuts off who hangs; not within a batch, which sees others as they were when it began."""
+        """Now and then it cuts off who hangs, and drops old summaries; not within a batch, which sees others as they
+        were when it began.
+        """
         if not self._exclusive and time.monotonic() >= self._next_cut_off:
             self._next_cut_off = time.monotonic() + CUT_OFF_SECONDS
             self._rows(CUT_OFF, HOLDING, STATEMENT_SECONDS)
+        if self._tells and not self._in_transaction and time.monotonic() >= self._next_drop:
+            self._next_drop = time.monotonic() + SUMMARY_SECONDS
+            self._run(DROP_SUMMARIES, self._writer, SUMMARY_SECONDS, SUMMARY_SECONDS_OF_OTHERS)
         return int(self._rows(SETTLED)[0][0])
 
     def _await_settled(self, mark: int, seconds: float) -> None:
@@ -302,12 +316,8 @@ class Postgres(SQL):
         self._rows(f"SELECT setval('log_numbers', ?::bigint) WHERE {beyond}", last, last)
 
     def summaries(self, after: int, upto: int) -> tuple[list[bytes], int]:
-        """Now and then old ones are dropped; not within a transaction."""
-        if self.read_only:
+        if not self._tells:
             return [], upto
-        if not self._in_transaction and time.monotonic() >= self._next_drop:
-            self._next_drop = time.monotonic() + SUMMARY_SECONDS
-            self._run(DROP_SUMMARIES, self._writer, SUMMARY_SECONDS, SUMMARY_SECONDS_OF_OTHERS)
         values = [*map(packed_long, (after, upto, self._writer, MAX_SUMMARIES))]
         with self._errors():
             (found,) = self._connected().run_together((b"summaries", values))
@@ -315,7 +325,8 @@ class Postgres(SQL):
 
     def erase(self, subject: str, upto: int = MAX_SEQ, limit: int = sys.maxsize) -> int:
         erased = super().erase(subject, upto, limit)
-        self._run("DELETE FROM summaries")  # after that has waited for whoever writes about the same decisions
+        if self._tells:
+            self._run("DELETE FROM summaries")  # after that has waited for whoever writes about the same decisions
         return erased
 
     def hold(self, refs: Iterable[int], unread: Iterable[int] = ()) -> dict[int, Held]:
@@ -411,6 +422,7 @@ class Postgres(SQL):
                 of_reader = {name: query for name, query in PREPARED.items() if name not in OF_WRITERS}
                 self._db.prepare(of_reader if self.read_only else PREPARED)
                 ((self._row_type,),) = self._rows("SELECT 'log'::regtype::oid::bigint")
+                self._tells = not self.read_only and bool(self._rows(MAY_TELL)[0][0])
             except BaseException:
                 self._db.close()
                 raise

@@ -1678,16 +1678,68 @@ def test_what_an_entry_tells_others_have_for_some_seconds(
     for store, left in ((other, told), (teller, [])):
         store._next_drop = 0.0
         with store.batch():
-            store.summaries(0, last)
+            store.settled()
             assert other.summaries(0, last) == (told, last)  # none is dropped within a transaction
-        store.summaries(0, last)
+        store.settled()
         assert other.summaries(0, last) == (left, last)
     tell(b"two")
     monkeypatch.setattr(_postgres, "SUMMARY_SECONDS_OF_OTHERS", 0.0)
     other._next_drop = 0.0
+    other.settled()
     assert other.summaries(0, last + 9) == ([], last + 9)
     unlogged = "SELECT relpersistence FROM pg_class WHERE oid = 'summaries'::regclass"
     assert other._rows(unlogged) == [("u",)]
+
+
+def test_who_hangs_in_an_erasure_holds_up_nobody_who_drops_what_is_old(
+    database: Callable[[], str], journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = database()
+    teller, eraser = (journals.open(address) for _ in range(2))
+    with teller.entry(1) as (seq,):
+        teller.append([Event(seq, 1, "decide", 0.0)], 0, b"told")
+    monkeypatch.setattr(_postgres, "SUMMARY_SECONDS", 0.0)
+    with eraser.batch():
+        eraser.erase("ann")
+        teller._next_drop = 0.0
+        assert teller.settled() >= seq  # an error if it had to wait
+
+
+def test_what_was_told_by_a_clock_that_was_ahead_is_dropped_too(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    teller = journals.open(database())
+    with teller.entry(1) as (seq,):
+        teller.append([Event(seq, 1, "decide", 0.0)], 0, b"told")
+    teller._run("UPDATE summaries SET at = at + 3600")
+    teller._next_drop = 0.0
+    teller.settled()
+    assert teller._rows("SELECT count(*) FROM summaries") == [(0,)]
+
+
+def test_a_role_that_may_not_use_the_table_of_what_is_told_does_without(
+    database: Callable[[], str], journals: Journals
+) -> None:
+    address = database()
+    owner = journals.open(address)
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute("CREATE ROLE teller LOGIN")
+        db.execute("GRANT USAGE ON SCHEMA syndicated TO teller")
+        db.execute("GRANT ALL ON ALL TABLES IN SCHEMA syndicated TO teller")
+        db.execute("GRANT ALL ON ALL SEQUENCES IN SCHEMA syndicated TO teller")
+        db.execute("REVOKE DELETE ON syndicated.summaries FROM teller")
+        with closing(open_store(address.replace("postgres:@", "teller:@"))) as role:
+            with role.entry(1) as (seq,):
+                role.append([Event(seq, 1, "decide", 0.0, subject="ann")], 0, b"told")
+            with owner.entry(1) as (other,):
+                owner.append([Event(other, 1, "decide", 0.0)], 0, b"told")
+            assert role.settled() == other
+            assert role.summaries(0, other) == ([], other)
+            assert owner.summaries(0, other) == ([], other)
+            assert [event.seq for event, _ in role.after(0)] == [seq, other]
+            with role.batch():
+                assert role.erase("ann") == 1
+        db.execute("DROP OWNED BY teller; DROP ROLE teller")
 
 
 def test_a_file_of_one_owner_has_nobody_to_tell(tmp_path: Path) -> None:

@@ -278,11 +278,15 @@ class Record(Struct, gc=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether it was learned from, or its window has closed."""
-        return any(event.kind == "close" or event.learn is not None for event in self.about)
+        return is_over(self.about)
 
     def rewards(self, *kinds: str) -> list[Event]:
         return [event for event in self.about if event.kind in kinds]
+
+
+def is_over(about: Iterable[Event]) -> bool:
+    """Whether a decision was learned from, or its window has closed, by the events about it."""
+    return any(event.kind == "close" or event.learn is not None for event in about)
 
 
 decode = msgspec.msgpack.decode

@@ -29,7 +29,7 @@ from syndicated.service.bandits.records import (
     decode,
     decode_pruned,
 )
-from syndicated.service.bandits.runs import SERVICE_ID, Folded, Run, runs
+from syndicated.service.bandits.runs import FEEDBACK_KINDS, SERVICE_ID, Folded, Run, runs
 from syndicated.service.bandits.summaries import Summarized, SummarizedDecisions, SummarizedFeedback
 from syndicated.service.bandits.upcoming import record_of, stored, upcoming
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError
@@ -189,7 +189,8 @@ class State:
         `own` are events of it that are at hand, and `unused` are numbers that no event has.
 
         False if others have erased or pruned earlier events meanwhile. Then the state must be loaded again: records in
-        memory may hold what was erased, and events to fold may be gone, while the snapshots have all that was learned.
+        memory may hold what was erased, and events to fold may be gone, or the decisions that they are about, while the
+        snapshots have all that was learned.
 
         It ends after about so many seconds, with more to fold it may be. And with `read`, which has bodies of events
         with their models, it ends before one whose model has yet to be read.
@@ -209,7 +210,10 @@ class State:
                             self.awaited = event
                             break
                         part = [(event._replace(body=read[event.seq]), None)]
-                    self._fold_stored(self._with_decisions(part, store, known_from), store)
+                    part = self._with_decisions(part, store, known_from)
+                    if self._lacks_decision(part):
+                        return False
+                    self._fold_stored(part, store)
                 if time.monotonic() > end:
                     self.lags = True
                     break
@@ -224,6 +228,12 @@ class State:
             return run
         found = store.events(gone)
         return [(event, record or record_of(found.get(event.ref or 0))) for event, record in run]
+
+    def _lacks_decision(self, run: Run) -> bool:
+        """Whether the decision of an event was pruned or erased before that was folded here: a snapshot has both."""
+        return any(
+            event.kind in FEEDBACK_KINDS and record is None and event.ref not in self._records for event, record in run
+        )
 
     def _fold_summarized(self, part: Summarized) -> None:
         """Fold what another process has written. Its decisions are not kept in memory."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from syndicated.service.bandits.records import DecisionRun, FeedbackRun, encode
 from syndicated.service.bandits.runs import FEEDBACK_KINDS, Folded, Run, runs
@@ -20,6 +20,8 @@ from syndicated.store import Event
 
 SUMMARY_VERSION = 1  # of what follows; it is in the checksum, so that other processes read no other one
 CHECKSUM_BYTES = 4
+MAX_BYTES = 128 * 2**10  # of the parts of a summary: what goes beyond is left to be read
+MAX_PART = 100  # events: so that of a large batch some parts find room
 
 
 class SummarizedDecisions(Struct, frozen=True, array_like=True, tag=0, gc=False):
@@ -82,13 +84,20 @@ _decode = msgspec.msgpack.Decoder(list[Part]).decode
 
 
 def summarize(pairs: Iterable[Folded], unused: Iterable[int] = ()) -> bytes:
-    """A summary of the events of a batch, in their order, and of numbers that it did not use.
+    """A summary of the events of a batch, in their order, and of numbers that it did not use; empty if there are none.
 
     Kinds of events that an entry does not have are left to be read.
     """
-    parts: list[Part] = [_part(piece) for run in runs(pairs) if _is_told(run) for piece in _pieces(run)]
-    body = encode(parts + list(_unused(unused)))
-    return _checksum(body) + body
+    parts = [Raw(encode(part)) for part in _unused(unused)]
+    size = sum(map(len, parts))
+    for part in (_part(piece) for run in runs(pairs) if _is_told(run) for piece in _pieces(run)):
+        parts.append(Raw(encode(part)))
+        size += len(parts[-1])
+        if size > MAX_BYTES:
+            parts.pop()
+            break
+    body = encode(parts)
+    return _checksum(body) + body if parts else b""
 
 
 def read_summary(data: bytes) -> list[Part]:
@@ -111,7 +120,7 @@ def _pieces(run: Run) -> Iterator[Run]:
     """Events of a run with numbers that follow each other, which are or are about decisions of one epoch."""
     begin = 0
     for n in range(1, len(run)):
-        if not _goes_on(run[n - 1], run[n]):
+        if n - begin == MAX_PART or not _goes_on(run[n - 1], run[n]):
             yield run[begin:n]
             begin = n
     yield run[begin:]

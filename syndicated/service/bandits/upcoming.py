@@ -1,7 +1,7 @@
 """What comes next in a journal: what is at hand of it, what other processes have told of it, and what is read."""
 
 from bisect import bisect
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
@@ -11,7 +11,7 @@ from syndicated.service.bandits.runs import Folded, Run, merged, runs
 from syndicated.service.bandits.summaries import Summarized, UnusedNumbers, read_summary
 from syndicated.store import Event, Store
 
-MAX_NUMBERS = 5000  # of events that are asked for one by one
+MAX_NUMBERS = 5000  # of a stretch: of its events those that are not known are asked for one by one
 MAX_READ_EVENTS = 500  # that are surely read with one statement, unless they are large
 
 
@@ -36,15 +36,15 @@ class _Stretch:
     def __init__(
         self, store: Store, after: int, upto: int, own: Mapping[int, Folded], unused: Collection[int], known_from: int
     ) -> None:
-        summaries, self.upto = store.summaries(after, upto)
+        summaries, self.upto = store.summaries(after, min(upto, after + MAX_NUMBERS))
         self._store, self._after, self._known_from = store, after, known_from
         self._told = [part for each in summaries for part in read_summary(each) if after < part.first]
         self._own = [pair for seq, pair in own.items() if after < seq <= self.upto]
         known = {_number(pair) for pair in self._own}.union(unused)
-        self._known = known.union(*(range(part.first, part.last + 1) for part in self._told))
-        self._numbers: list[int] | None = None  # that are read; all, if they are too many to be named
-        if self._known and self.upto - after <= MAX_NUMBERS:
-            self._numbers = [seq for seq in range(after + 1, self.upto + 1) if seq not in self._known]
+        known.update(*(range(part.first, part.last + 1) for part in self._told))
+        self._numbers: list[int] | None = None  # that are read: all, if nothing is known
+        if known:
+            self._numbers = [seq for seq in range(after + 1, self.upto + 1) if seq not in known]
 
     def view(self) -> AbstractContextManager[None]:
         """A moment of the journal, if it takes several statements to read what is not known.
@@ -57,16 +57,13 @@ class _Stretch:
     def __iter__(self) -> Iterator[Run | Summarized]:
         told = sorted((part for part in self._told if not isinstance(part, UnusedNumbers)), key=lambda part: part.first)
         firsts, done = [part.first for part in told], 0
-        events = merged(sorted(self._own, key=_number), self._read())
+        found = self._store.after(self._after, None, self.upto, self._numbers, self._known_from, PIECE)
+        events = merged(sorted(self._own, key=_number), map(stored, found))
         for before, between in groupby(events, lambda pair: bisect(firsts, _number(pair))):
             yield from told[done:before]
             yield from runs(between)
             done = before
         yield from told[done:]
-
-    def _read(self) -> Iterable[Folded]:
-        found = self._store.after(self._after, None, self.upto, self._numbers, self._known_from, PIECE)
-        return (pair for pair in map(stored, found) if _number(pair) not in self._known)
 
 
 def _number(pair: Folded) -> int:

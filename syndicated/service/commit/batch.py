@@ -13,6 +13,7 @@ from syndicated.service.bandits.bandit import Bandit, Turn
 from syndicated.service.bandits.messages import DecideRequest
 from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import Decided, Record, encode
+from syndicated.service.bandits.runs import Folded
 from syndicated.service.bandits.state import State
 from syndicated.service.commit.proposals import Proposals
 from syndicated.store import Event, Store, StoreError
@@ -91,6 +92,10 @@ class Batch:
         for seq, found in held.items():
             known = memory[seq] or _decision(found.event)
             self._records[seq] = None if known is None else known.copy(found.about)
+
+    def pairs(self) -> list[Folded]:
+        """Its events, each with the decision that it is, or is about."""
+        return [(event, self.record(event.seq if event.ref is None else event.ref)) for event in self.events]
 
     def record(self, seq: int) -> Record | None:
         """A decision, with the events about it from before and from this batch."""

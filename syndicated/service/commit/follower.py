@@ -20,7 +20,6 @@ from contextlib import closing, suppress
 
 from syndicated.service.bandits.messages import Spec
 from syndicated.service.bandits.model_load import ModelLoad
-from syndicated.service.bandits.runs import Folded
 from syndicated.service.bandits.state import State
 from syndicated.service.bandits.summaries import summarize
 from syndicated.service.commit.batch import Batch
@@ -36,7 +35,6 @@ SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be fol
 SETTLE_PAUSE = 0.002  # between looks at whether they can be
 OTHERS_SECONDS = 10.0  # after the last event of another process, in which it is told what is written here
 MIN_SUMMARIZED = 4  # events: fewer are read as cheaply as what is told of them
-MAX_SUMMARY_BYTES = 128 * 2**10
 LISTEN_SECONDS = 1.0  # of waiting for a notification, or for a journal that is away
 
 
@@ -100,27 +98,20 @@ class Follower:
 
     def take_in(self, batch: Batch) -> None:
         """Take in what a batch has committed: at once, or when its place in a shared journal is settled."""
-        pairs = self._with_decisions(batch)
         if self._store.shared:
-            self.unsettled.add(pairs, batch.turns, batch.unused)
+            self.unsettled.add(batch.pairs(), batch.turns, batch.unused)
         else:
             begin = time.perf_counter()
-            self.state.fold_all(pairs)
+            self.state.fold_all(batch.pairs())
             self.fold_seconds += time.perf_counter() - begin
-
-    def _with_decisions(self, batch: Batch) -> list[Folded]:
-        return [(event, batch.record(event.seq if event.ref is None else event.ref)) for event in batch.events]
 
     def summary(self, batch: Batch) -> bytes:
         """What others need of a batch to fold it; none if there are none, or to read its events costs as little."""
         alone = time.monotonic() - self._others_wrote > OTHERS_SECONDS
-        if alone or len(batch.events) < MIN_SUMMARIZED:
-            return b""
-        summary = summarize(self._with_decisions(batch), batch.unused)
-        return summary if len(summary) <= MAX_SUMMARY_BYTES else b""
+        return b"" if alone or len(batch.events) < MIN_SUMMARIZED else summarize(batch.pairs(), batch.unused)
 
     def catch_up(self, wanted: int = 0) -> None:
-        """Fold what is settled, as it is at one moment; wait a moment for a number that is wanted."""
+        """Fold what is settled; wait a moment for a number that is wanted."""
         end = time.monotonic() + SETTLE_SECONDS
         try:
             while (upto := self._store.settled()) < wanted and time.monotonic() < end:

@@ -7,14 +7,14 @@ replay would give another model.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
 from syndicated.service.bandits.bandit import Bandit
+from syndicated.service.bandits.records import is_over
 from syndicated.service.bandits.runs import SERVICE_ID
-from syndicated.service.bandits.state import State
 from syndicated.service.commit.batch import Batch
 from syndicated.service.commit.group_commit import GroupCommit
 from syndicated.store import Event
@@ -100,17 +100,18 @@ class Windows:
         starts = {bandit.id: self._start(bandit) for bandit in bandits}
         pages = batch.store.decisions(starts, limit)
         looks = [_look(batch, bandit, starts[bandit.id], pages.get(bandit.id, []), limit) for bandit in bandits]
-        batch.fetch([event.seq for look in looks for event in look.passed if not _is_over(batch.state, event)], ())
+        left = _not_over(batch, [event.seq for look in looks for event in look.passed])
+        batch.fetch(left, ())
         for bandit, look in zip(bandits, looks, strict=True):
-            self._close_passed(batch, bandit, look)
+            self._close_passed(batch, bandit, look, left)
 
-    def _close_passed(self, batch: Batch, bandit: Bandit, look: Look) -> None:
-        """Learn what was collected, or the default reward.
+    def _close_passed(self, batch: Batch, bandit: Bandit, look: Look, left: Set[int]) -> None:
+        """Learn what was collected, or the default reward, of decisions that are `left`.
 
         After every full page the log is told how far this has come, so that a restart goes on from there.
         """
         for event in look.passed:
-            record = None if _is_over(batch.state, event) else batch.record(event.seq)
+            record = batch.record(event.seq) if event.seq in left else None
             if record is not None and not record.is_over:
                 learn = bandit.collected(record)
                 if learn is not None:
@@ -157,7 +158,14 @@ def _look(batch: Batch, bandit: Bandit, start: int, page: list[Event], limit: in
     return Look(window, passed, len(passed) == limit, upto, left[0].at + window if left else -math.inf)
 
 
-def _is_over(state: State, decision: Event) -> bool:
-    """Whether it is in memory that a decision was learned from, or closed: then the journal need not be asked."""
-    record = state.record(decision.seq)
-    return record is not None and record.is_over
+def _not_over(batch: Batch, seqs: Sequence[int]) -> Set[int]:
+    """Decisions of which nothing says that they were learned from, or closed: those need not be held, or read.
+
+    Memory says it, or of what that lacks the journal.
+    """
+    known = {seq: batch.state.record(seq) for seq in seqs}
+    unknown = [seq for seq, record in known.items() if record is None]
+    about = batch.store.about(unknown) if unknown else {}
+    return {
+        seq for seq, record in known.items() if not (is_over(about.get(seq, ())) if record is None else record.is_over)
+    }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, contents, refused, run
+from support.core_service import ARMS, ASK, HANG_SECONDS, VECTOR, Clock, contents, refused, run
 from support.mixed_bandits import SPECS, request_for
 
 from syndicated._compiled import load_all
@@ -174,6 +174,19 @@ def test_a_summary_has_the_numbers_that_no_event_has() -> None:
     ]
 
 
+def test_a_summary_that_would_be_large_has_the_first_parts_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = _made(1)
+    pairs = [_about(n, record) for n in range(2, 360)]
+    whole = read_summary(summarize(pairs))
+    assert [(part.first, part.last) for part in whole] == [(2, 101), (102, 201), (202, 301), (302, 359)]
+    monkeypatch.setattr(summaries, "MAX_BYTES", len(summarize(pairs[:220])))
+    data = summarize(pairs)
+    assert read_summary(data) == whole[:2]
+    assert len(data) <= summaries.MAX_BYTES
+    monkeypatch.setattr(summaries, "MAX_BYTES", 10)
+    assert summarize(pairs) == b""
+
+
 @pytest.mark.usefixtures("tells")
 def test_numbers_that_were_reserved_and_not_used_are_not_looked_for(
     database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
@@ -257,8 +270,6 @@ def test_a_process_tells_others_of_large_batches_once_they_have_written(
         await fold_all(first)
         assert await ask(first, 20)
         assert not await ask(first, follower.MIN_SUMMARIZED - 1)
-        monkeypatch.setattr(follower, "MAX_SUMMARY_BYTES", 10)
-        assert not await ask(first, 20)
         monkeypatch.undo()
         monkeypatch.setattr(Postgres, "append", watch)
         monkeypatch.setattr(follower, "OTHERS_SECONDS", 0.0)
@@ -388,6 +399,78 @@ def test_an_administrators_request_sees_all_that_was_committed_before_it_also_af
         spec = other.state.bandit("b").spec
         assert (spec.window, spec.holdout, other.state.bandit("b").history.count) == (77.0, 0.1, 10)
         await asyncio.gather(first.stop(), other.stop())
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_a_reward_whose_decision_was_pruned_before_it_was_read_is_learned_from_a_snapshot(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a replica that was stopped until what it was told of was dropped, and what it missed was pruned."""
+    monkeypatch.setattr(follower, "POLL_SECONDS", 600.0)
+    monkeypatch.setattr(follower, "MAX_FOLLOW_SECONDS", 600.0)
+    monkeypatch.setattr(follower.Follower, "listen", lambda self, ended: None)
+    clock = Clock()
+
+    async def test(address: str) -> None:
+        first, late = services = [Service(open_store(address), clock=clock) for _ in range(2)]
+        for service in services:
+            service.start()
+        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR, retention=100.0)))
+        await fold_all(first, late)
+        await late.decisions.decide("b", ASK)
+        reply = await first.decisions.decide("b", ASK)
+        await fold_all(first, late)
+        clock.now += 90
+        await first.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
+        await fold_all(first)
+        await first.group_commit.snapshots.save()
+        with closing(open_store(address)) as store:
+            upto = store.last()
+            store._run("DELETE FROM summaries")  # type: ignore[attr-defined]
+            clock.now += 20
+            first.windows._pruned.clear()
+            while "prune" not in {event.kind for event, _ in store.after(upto)}:
+                await fold_all(first)
+            late.group_commit.follower.fold_upto(upto)
+            await fold_all(late)
+            assert [service.state.bandit("b").history.learned for service in services] == [1, 1]
+            assert contents(late.state) == contents(first.state) == contents(State.load(store))
+        await asyncio.gather(*(service.stop() for service in services))
+
+    run(test(database()))
+
+
+@pytest.mark.usefixtures("tells")
+def test_windows_of_decisions_that_are_over_are_closed_without_holding_these(
+    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a replica that did not make them, and so does not have them in memory."""
+    clock, hold, held = Clock(), Postgres.hold, list[int]()
+
+    def watch(self: Postgres, refs: Any, *rest: Any) -> Any:
+        held.extend(refs)
+        return hold(self, held, *rest)
+
+    async def test(address: str) -> None:
+        maker, other = services = [Service(open_store(address), clock=clock) for _ in range(2)]
+        for service in services:
+            service.start()
+        await maker.admin.create("", Create(name="b", spec=Spec(features=VECTOR, window=10.0, default_reward=0.0)))
+        replies = await asyncio.gather(*(maker.decisions.decide("b", ASK) for _ in range(6)))
+        for reply in replies[:5]:
+            await maker.decisions.reward("b", RewardRequest(decision_id=reply.decision_id, reward=1.0))
+        await fold_all(*services)
+        await maker.stop()
+        monkeypatch.setattr(Postgres, "hold", watch)
+        clock.now += 20
+        await fold_all(other, other)
+        while other.windows.has_backlog:
+            await fold_all(other)
+        assert held == [other.decisions.ids.seq(replies[5].decision_id)]
+        assert other.state.bandit("b").history.learned == 6
+        await other.stop()
 
     run(test(database()))
 
