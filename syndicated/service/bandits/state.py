@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from typing import Any
 
@@ -180,13 +180,12 @@ class State:
         store: Store,
         upto: int,
         own: Mapping[int, Folded],
-        unused: Collection[int] = (),
         read: Mapping[int, bytes] | None = None,
         seconds: float = math.inf,
     ) -> bool:
         """Fold what the journal has after what is known, up to a number.
 
-        `own` are events of it that are at hand, and `unused` are numbers that no event has.
+        `own` are events of it that are at hand.
 
         False if others have erased or pruned earlier events meanwhile. Then the state must be loaded again: records in
         memory may hold what was erased, and events to fold may be gone, or the decisions that they are about, while the
@@ -197,7 +196,7 @@ class State:
         """
         self.awaited, self.lags, end = None, False, time.monotonic() + seconds
         known_from = next(iter(self._records), upto + 1)
-        with closing(upcoming(store, self.seq, upto, own, unused, known_from)) as parts:
+        with closing(upcoming(store, self.seq, upto, own, known_from)) as parts:
             for part in parts:
                 if isinstance(part, SummarizedDecisions | SummarizedFeedback):
                     self._fold_summarized(part)

@@ -9,7 +9,6 @@ part of the journal: where one is missing the events are read.
 
 import zlib
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
 import msgspec
 from msgspec import Raw, Struct
@@ -71,25 +70,16 @@ class SummarizedFeedback(Struct, frozen=True, array_like=True, tag=1):
         return self.events[0].kind
 
 
-class UnusedNumbers(Struct, frozen=True, array_like=True, tag=2, gc=False):
-    """Numbers that were reserved, and that no event has."""
-
-    first: int
-    last: int
-
-
 Summarized = SummarizedDecisions | SummarizedFeedback
-Part = Summarized | UnusedNumbers
-_decode = msgspec.msgpack.Decoder(list[Part]).decode
+_decode = msgspec.msgpack.Decoder(list[Summarized]).decode
 
 
-def summarize(pairs: Iterable[Folded], unused: Iterable[int] = ()) -> bytes:
-    """A summary of the events of a batch, in their order, and of numbers that it did not use; empty if there are none.
+def summarize(pairs: Iterable[Folded]) -> bytes:
+    """A summary of the events of a batch, in their order; empty if it would tell of none.
 
     Kinds of events that an entry does not have are left to be read.
     """
-    parts = [Raw(encode(part)) for part in _unused(unused)]
-    size = sum(map(len, parts))
+    parts, size = list[Raw](), 0
     for part in (_part(piece) for run in runs(pairs) if _is_told(run) for piece in _pieces(run)):
         parts.append(Raw(encode(part)))
         size += len(parts[-1])
@@ -100,7 +90,7 @@ def summarize(pairs: Iterable[Folded], unused: Iterable[int] = ()) -> bytes:
     return _checksum(body) + body if parts else b""
 
 
-def read_summary(data: bytes) -> list[Part]:
+def read_summary(data: bytes) -> list[Summarized]:
     """The parts of a summary, in their order; none if it is damaged, or of another version."""
     checksum, body = data[:CHECKSUM_BYTES], data[CHECKSUM_BYTES:]
     if _checksum(body) != checksum:
@@ -131,13 +121,7 @@ def _goes_on(before: Folded, pair: Folded) -> bool:
     return event.seq == last.seq + 1 and (record and record.decided.epoch) == (own and own.decided.epoch)
 
 
-def _unused(numbers: Iterable[int]) -> Iterator[UnusedNumbers]:
-    for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        following = [number for _, number in group]
-        yield UnusedNumbers(following[0], following[-1])
-
-
-def _part(run: Run) -> Part:
+def _part(run: Run) -> Summarized:
     event, _ = run[0]
     pairs = [(each, record) for each, record in run if record is not None]
     epoch = pairs[0][1].decided.epoch

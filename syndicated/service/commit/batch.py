@@ -48,7 +48,6 @@ class Batch:
         self.events: list[Event] = []
         self.on_commit: list[Callable[[], None]] = []
         self._numbers = iter(numbers)
-        self.unused: list[int] = []  # numbers that were reserved together with those of its events, and that none has
         self.turns: dict[int, Turn] = dict(turns)  # where the next decisions of bandits stand, of those that have some
         self._records: dict[int, Record | None] = {}  # None: it is known that there is no such decision
         self._keyed: dict[tuple[int, str], Event] = {}

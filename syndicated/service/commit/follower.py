@@ -99,7 +99,7 @@ class Follower:
     def take_in(self, batch: Batch) -> None:
         """Take in what a batch has committed: at once, or when its place in a shared journal is settled."""
         if self._store.shared:
-            self.unsettled.add(batch.pairs(), batch.turns, batch.unused)
+            self.unsettled.add(batch.pairs(), batch.turns)
         else:
             begin = time.perf_counter()
             self.state.fold_all(batch.pairs())
@@ -108,7 +108,7 @@ class Follower:
     def summary(self, batch: Batch) -> bytes:
         """What others need of a batch to fold it; none if there are none, or to read its events costs as little."""
         alone = time.monotonic() - self._others_wrote > OTHERS_SECONDS
-        return b"" if alone or len(batch.events) < MIN_SUMMARIZED else summarize(batch.pairs(), batch.unused)
+        return b"" if alone or len(batch.events) < MIN_SUMMARIZED else summarize(batch.pairs())
 
     def catch_up(self, wanted: int = 0) -> None:
         """Fold what is settled; wait a moment for a number that is wanted."""
@@ -131,7 +131,7 @@ class Follower:
             return
         before, counted, begin = self.state.seq, self.state.events, time.perf_counter()
         read = self._models_read if self._store.shared else None
-        if not self.state.follow(self._store, upto, self.unsettled.events, self.unsettled.unused, read, seconds):
+        if not self.state.follow(self._store, upto, self.unsettled.events, read, seconds):
             with self._store.view():
                 self.state = State.load(self._store, upto=upto)
         own = self.unsettled.drop(self.state)

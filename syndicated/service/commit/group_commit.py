@@ -397,17 +397,13 @@ class GroupCommit:
             if batch.latest_known > numbers[0]:
                 # These numbers were reserved ahead, and another process has written meanwhile: a reward comes after the
                 # decision that it is about, and after earlier ones.
-                more = self.store.reserve(len(requests))
-                batch.number_by(more)
-                numbers = numbers + more
+                batch.number_by(self.store.reserve(len(requests)))
             answers, end = [], time.perf_counter() + BATCH_SECONDS
             for request in requests:
                 answers.append(batch.answer(request.run))
                 if time.perf_counter() > end:
                     break
             if batch.events:
-                used = {event.seq for event in batch.events}
-                batch.unused = [number for number in numbers if number not in used]
                 self.store.append(batch.events, self._expected_requests, self.follower.summary(batch))
         return batch, answers
 

@@ -15,20 +15,17 @@ class Unsettled:
     def __init__(self, salt: int) -> None:
         self.salt = salt
         self.events: dict[int, Folded] = {}  # by number, with the decision of each
-        self.unused: set[int] = set()  # numbers that this process has reserved, and no event has
         self.turns: dict[int, Turn] = {}  # by bandit
 
-    def add(self, pairs: Iterable[Folded], turns: Mapping[int, Turn], unused: Iterable[int]) -> None:
-        """Keep what a batch has committed, where its bandits' next decisions stand, and numbers that it did not use."""
+    def add(self, pairs: Iterable[Folded], turns: Mapping[int, Turn]) -> None:
+        """Keep what a batch has committed, and where its bandits' next decisions stand."""
         self.events.update((pair[0].seq, pair) for pair in pairs)
-        self.unused.update(unused)
         self.turns = dict(turns)
 
     def drop(self, state: State) -> int:
         """Forget what the state now has; how many events."""
         before = len(self.events)
         self.events = {seq: kept for seq, kept in self.events.items() if seq > state.seq}
-        self.unused = {seq for seq in self.unused if seq > state.seq}
         self.turns.clear()
         for event, record in self.events.values():
             self._count(state, event, record)

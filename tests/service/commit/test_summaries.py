@@ -19,9 +19,9 @@ from syndicated.service.bandits.problems import Problem
 from syndicated.service.bandits.records import ChoiceRecord, Decided, FeedbackRun, Record, encode
 from syndicated.service.bandits.state import State
 from syndicated.service.bandits.summaries import (
+    Summarized,
     SummarizedDecisions,
     SummarizedFeedback,
-    UnusedNumbers,
     read_summary,
     summarize,
 )
@@ -68,7 +68,7 @@ async def fold_all(*services: Service) -> None:
         await service.read(lambda batch: None)
 
 
-def damaged(data: bytes) -> list[summaries.Part]:
+def damaged(data: bytes) -> list[Summarized]:
     return read_summary(data[:-1] + bytes([data[-1] ^ 1]))
 
 
@@ -82,7 +82,7 @@ def test_replicas_that_tell_each_other_what_they_write_are_equal_to_the_bit_and_
     monkeypatch.setattr("syndicated.service.bandits.history.MAX_ROWS", 10)
     rng, told = np.random.default_rng(seed), 0
 
-    def arrived(data: bytes) -> list[summaries.Part]:
+    def arrived(data: bytes) -> list[Summarized]:
         nonlocal told
         whole = arrives == "whole" or (arrives == "now and then" and data[0] % 2 == 0)
         parts = read_summary(data) if whole else damaged(data)
@@ -165,15 +165,6 @@ def test_a_summary_has_decisions_and_what_is_about_them_in_parts_whose_numbers_f
     assert (activation.run.epoch, activation.kind) == (9, "activate")
 
 
-def test_a_summary_has_the_numbers_that_no_event_has() -> None:
-    parts = read_summary(summarize([], [3, 4, 5, 8, 10, 11]))
-    assert [(type(part), part.first, part.last) for part in parts] == [
-        (UnusedNumbers, 3, 5),
-        (UnusedNumbers, 8, 8),
-        (UnusedNumbers, 10, 11),
-    ]
-
-
 def test_a_summary_that_would_be_large_has_the_first_parts_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     record = _made(1)
     pairs = [_about(n, record) for n in range(2, 360)]
@@ -185,34 +176,6 @@ def test_a_summary_that_would_be_large_has_the_first_parts_of_it(monkeypatch: py
     assert len(data) <= summaries.MAX_BYTES
     monkeypatch.setattr(summaries, "MAX_BYTES", 10)
     assert summarize(pairs) == b""
-
-
-@pytest.mark.usefixtures("tells")
-def test_numbers_that_were_reserved_and_not_used_are_not_looked_for(
-    database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    after, looked_for = Postgres.after, list[int]()
-
-    def watch(self: Postgres, seq: int, bandit: Any, upto: Any, numbers: Any, *rest: Any) -> Any:
-        looked_for.extend(range(seq + 1, upto + 1) if numbers is None else numbers)
-        return after(self, seq, bandit, upto, numbers, *rest)
-
-    async def test(address: str) -> None:
-        first, other = started(address), started(address)
-        await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        await fold_all(first, other)
-        asked = [DecideRequest(arms=list(ARMS), event_id=f"e{n % 5}") for n in range(20)]  # most are repeated
-        monkeypatch.setattr(Postgres, "after", watch)
-        await asyncio.gather(*(first.decisions.decide("b", each) for each in asked))
-        settled = first.group_commit.store.settled
-        for service in (first, other):
-            await service.read(lambda batch: batch.state.seq)
-        assert [service.state.bandit("b").history.count for service in (first, other)] == [5, 5]
-        assert looked_for == []
-        assert settled() >= 20
-        await asyncio.gather(first.stop(), other.stop())
-
-    run(test(database()))
 
 
 def test_events_that_are_no_decisions_and_not_about_any_are_left_to_be_read() -> None:
@@ -494,18 +457,5 @@ def test_a_summary_that_cannot_be_folded_is_damage_and_nothing_is_decided_after_
         with refused(503, "unavailable", "the journal is damaged"):
             await other.decisions.decide("b", ASK)
         await asyncio.gather(first.stop(), other.stop())
-
-    run(test(database()))
-
-
-def test_requests_that_write_nothing_leave_no_numbers_behind(database: Callable[[], str]) -> None:
-    async def test(address: str) -> None:
-        service = started(address)
-        await service.admin.create("", Create(name="b", spec=Spec(features=VECTOR)))
-        asked = DecideRequest(arms=list(ARMS), event_id="again")
-        for _ in range(30):
-            await asyncio.gather(*(service.decisions.decide("b", asked) for _ in range(5)))
-        assert len(service.group_commit.follower.unsettled.unused) < 10
-        await service.stop()
 
     run(test(database()))
