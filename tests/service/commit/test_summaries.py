@@ -128,6 +128,81 @@ def test_replicas_that_tell_each_other_what_they_write_are_equal_to_the_bit_and_
     run(test(database()))
 
 
+@pytest.mark.usefixtures("tells")
+@pytest.mark.parametrize("seed", range(3))
+def test_replicas_are_equal_to_the_bit_whatever_is_erased_pruned_or_never_told(
+    seed: int, database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little memory and short steps, windows that close, new epochs, and replicas that start again."""
+    rng, clock = np.random.default_rng(seed), Clock()
+    for name, least in (
+        ("store._postgres.MAX_SUMMARIES", 3),
+        ("service.bandits.upcoming.MAX_READ_EVENTS", 0),
+        ("service.bandits.upcoming.MAX_NUMBERS", 10),
+        ("service.bandits.state.MAX_RECORD_BYTES", 40_000),
+        ("service.bandits.summaries.MAX_PART", 2),
+        ("service.commit.follower.FOLD_SECONDS", 0.0),
+    ):
+        if rng.random() < 0.5:
+            monkeypatch.setattr(f"syndicated.{name}", least)
+
+    def start(address: str) -> Service:
+        service = Service(open_store(address), clock=clock)
+        service.start()
+        return service
+
+    async def ask(services: list[Service], ids: list[tuple[str, str]]) -> None:
+        service, name = services[rng.integers(3)], f"b{rng.integers(len(SPECS))}"
+        with suppress(Problem):
+            if rng.random() < 0.5 or not ids:
+                asked = replace(request_for(name, rng), subject=f"s{rng.integers(9)}", played="1")
+                ids.append((name, (await service.decisions.decide(name, asked)).decision_id))
+            else:
+                name, id_ = ids[rng.integers(max(0, len(ids) - 60), len(ids))]
+                await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
+                if rng.random() < 0.5:
+                    await service.decisions.activate(name, id_)
+
+    async def change(services: list[Service], address: str, n: int, store: Postgres) -> None:
+        """What others do meanwhile."""
+        service = services[rng.integers(3)]
+        if rng.random() < 0.2:
+            store._run("DELETE FROM summaries")
+        if n % 6 == 5:
+            await service.group_commit.snapshots.save()
+            for each in services:
+                each.windows._pruned.clear()  # which looks again, and drops what is older than the retention
+        if n % 12 == 6:
+            await service.admin.update("", f"b{rng.integers(len(SPECS))}", {"seed": n})
+        if n % 15 == 7:
+            await service.stop()
+            services[services.index(service)] = start(address)
+
+    async def test(address: str) -> None:
+        services, ids = [start(address) for _ in range(3)], list[tuple[str, str]]()
+        for i, spec in enumerate(SPECS):
+            given = {"features": VECTOR, "retention": 60.0 if i % 2 else None, **spec}
+            await services[0].admin.create("", Create(name=f"b{i}", spec=Spec(**given)))
+        with closing(open_store(address)) as store:
+            assert isinstance(store, Postgres)
+            for n in range(40):
+                asked = [ask(services, ids) for _ in range(int(rng.integers(1, 25)))]
+                erased = [services[n % 3].admin.erase("", f"s{rng.integers(9)}")] if n % 8 == 4 else []
+                await asyncio.gather(*asked, *erased)
+                await change(services, address, n, store)
+                clock.now += float(rng.choice([0.0, 1.0, 10.0]))
+            async with asyncio.timeout(HANG_SECONDS):
+                while len({(await service.read(lambda batch: batch.state.seq)) for service in services}) > 1:
+                    pass  # a window that has passed was closed meanwhile
+            kinds = {event.kind for event, _ in store.after(0)}
+            assert {"decide", "reward", "close", "erase", "prune", "configure"} <= kinds
+            loaded = contents(State.load(store))
+            assert all(contents(service.state) == loaded for service in services)
+        await asyncio.gather(*(service.stop() for service in services))
+
+    run(test(database()))
+
+
 def _made(seq: int, **own: Any) -> Record:
     given = {"epoch": 1, "version": 1, "by": "agent", "arm": "a", "place": 0, "count": 2, "x": b"x", "propensity": 0.5}
     decided = Decided(**{**given, **own})
