@@ -35,19 +35,19 @@ CONNECTIONS = 60
 class Constants(NamedTuple):
     """Measured by benchmarks/replicas.py (one hot bandit, 20 arms of 10 features); docs/scale.md says where."""
 
-    decide: float = 76e-6  # seconds of a replica's processor for a decision, its own fold included
-    reward: float = 57e-6
-    fold_decision: float = 8e-6  # seconds that each other replica needs to read and fold it
-    fold_reward: float = 18e-6
-    database: float = 52e-6  # seconds of the database's processors for a decision, with three replicas
-    database_reward: float = 53e-6
+    decide: float = 78e-6  # seconds of a replica's processor for a decision, its own fold included
+    reward: float = 53e-6
+    fold_decision: float = 2.5e-6  # seconds that each other replica needs to fold it, and its maker to tell of it
+    fold_reward: float = 8.5e-6
+    database: float = 53e-6  # seconds of the database's processors for a decision, with three replicas
+    database_reward: float = 57e-6
     wal: float = 670.0  # bytes of write-ahead log for a decision
     wal_reward: float = 430.0
     event: float = 380.0  # bytes in the table and its indices
     batch: float = 57.0  # decisions of a transaction where `decide` was measured
-    transaction: float = 0.48e-3  # seconds of a replica's processor: 17 us more where 19 share it and not 57
+    transaction: float = 0.40e-3  # seconds of a replica's processor: 14 us more where 19 share it and not 57
     load: float = 14e-6  # seconds of the load's processor for a request
-    runs: tuple[Run, ...] = (Run(9537, 76e-6), Run(10181, 92e-6), Run(9181, 118e-6))  # of one, two, three replicas
+    runs: tuple[Run, ...] = (Run(8812, 78e-6), Run(10090, 95e-6), Run(8947, 119e-6))  # of one, two, three replicas
 
 
 CONSTANTS = Constants()
@@ -102,7 +102,7 @@ def need(rate: float, constants: Constants, prices: Prices) -> Need:
 def main() -> None:
     console, constants = Console(width=140), CONSTANTS
     own, fold = (
-        f"(D·{decide * 1e6:.0f} + W·{reward * 1e6:.0f}) µs"
+        f"(D·{decide * 1e6:.3g} + W·{reward * 1e6:.3g}) µs"
         for decide, reward in (
             (constants.decide, constants.reward),
             (constants.fold_decision, constants.fold_reward),
