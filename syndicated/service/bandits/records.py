@@ -11,11 +11,13 @@ the journal's format: a field may be added at the end with a default; nothing el
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from syndicated._decided_by import COUNTED, By
 from syndicated.errors import InputError
@@ -155,16 +157,8 @@ class FeedbackColumns(Struct, frozen=True, array_like=True, gc=False):
 
     def counted(self) -> "FeedbackColumns":
         """Those that the agent learns from."""
-        if set(self.by) <= set(COUNTED):
-            return self
-        rows = [row for row in zip(*self._lists(), strict=True) if row[0] in COUNTED]
-        return FeedbackColumns(*(list(column) for column in zip(*rows, strict=True))) if rows else NO_FEEDBACK
-
-    def _lists(self) -> tuple[list[Any], ...]:
-        return self.by, self.arm, self.reward, self.x, self.sparse, self.params, self.choice
-
-
-NO_FEEDBACK = FeedbackColumns([], [], [], [], [], [], [])
+        kept = [by in COUNTED for by in self.by]
+        return self if all(kept) else FeedbackColumns(*(list(compress(column, kept)) for column in astuple(self)))
 
 
 class FeedbackRun(Struct, frozen=True, array_like=True, gc=False):
