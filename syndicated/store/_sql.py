@@ -173,7 +173,7 @@ class SQL(Store):
         few = first <= count < CHUNK_EVENTS and not self._in_transaction
         if few:
             limit = self._count_fitting(sizes, *values, seq)
-        while rows := self._rows(query, *values, seq, limit):
+        while limit and (rows := self._rows(query, *values, seq, limit)):
             for row in rows:
                 about = None if row[width] is None else self._read(row[width:])
                 # What is large is read alone: many of them together would take longer than a statement has.
@@ -186,10 +186,10 @@ class SQL(Store):
             limit = self._count_fitting(sizes, *values, seq) if few else _next_limit(limit, size)
 
     def _count_fitting(self, query: str, *values: Any) -> int:
-        """How many of the events whose sizes are asked for may be read at once."""
+        """How many of the events whose sizes are asked for may be read at once; 0 if there is none."""
         sizes = self._rows(query, *values, CHUNK_EVENTS)
         count = len(_fitting(sizes))
-        return count if count < len(sizes) else CHUNK_EVENTS
+        return CHUNK_EVENTS if 0 < count == len(sizes) else count
 
     def count(self, after: int, before: int) -> int:
         return int(self._rows("SELECT count(*) FROM log WHERE seq > ? AND seq < ?", after, before)[0][0])

@@ -1783,3 +1783,6 @@ def test_events_with_numbers_far_apart_are_read_at_one_moment(store: Store, monk
     numbers = list(range(100, 3000, 100))
     assert [event.seq for event, _ in store.after(0, upto=3000, numbers=numbers)] == numbers
     assert [query.startswith("SELECT e.seq, coalesce(length") for query in asked] == [True, False]  # sizes come first
+    asked.clear()
+    assert list(store.after(3000, upto=3100, numbers=list(range(3001, 3100)))) == []
+    assert len(asked) == 1  # what is not there need not be read
