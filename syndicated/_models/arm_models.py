@@ -534,6 +534,8 @@ class ArmModels(Learner):
         center, weight, self.varying, spread = self._scales()
         slope_variance, early = self.variance / spread, self.count <= EARLY_ROWS
         if early:
+            if self.hybrid:
+                self.retired = Change.of(self.center, self.weight, center, weight).seen(self.retired)
             self.centers[NOW], self.weights[NOW], self.slope_variances[NOW] = center, weight, slope_variance
             self._start_again()
         drifted = not early and self._drifted(center, weight, slope_variance)
@@ -582,12 +584,14 @@ class ArmModels(Learner):
 
     def _start_again(self) -> None:
         """Learn the early rows anew, in the scale of now."""
-        self._forget()
         count, early = self.sums[ROWS], self._usual_early_rewards()
         if self.sums[CENTRED]:  # count from the first usual reward
             self.sums[ORIGIN] += early[0]
             self.early_rewards -= early[0]
+            if self.hybrid:
+                self.retired[:, -1] -= early[0] * self.retired[:, 0]
             early -= early[0]
+        self._forget()
         self.sums[[TOTAL, ERRORS, JUDGED, ROWS, TIES, LAST, MOVING, LEVEL_ALARM]] = 0.0
         scale = self.centers, self.weights
         learn_rows(self.early_arms - 1, self.early_rows, early, self.logistic, *scale, *self._model, *self._ring)

@@ -46,13 +46,17 @@ class Policy(Learner):
     def __init_subclass__(cls) -> None:
         """A subclass with scores, theory or learn of its own inherits no compiled form that knows nothing of them."""
         if overrides(cls, "best", "scores", "theory"):
-            cls.best, cls.best_many, cls.replay = Policy.best, Policy.best_many, Policy.replay  # type: ignore[method-assign]
+            cls.best = Policy.best  # type: ignore[method-assign]
+        if overrides(cls, "best_many", "best", "scores", "theory"):
+            cls.best_many = Policy.best_many  # type: ignore[method-assign]
+        if overrides(cls, "replay", "best", "best_many", "scores", "theory", "learn", "learn_many"):
+            cls.replay = Policy.replay  # type: ignore[method-assign]
         if overrides(cls, "scores_many", "scores"):
             cls.scores_many = Policy.scores_many  # type: ignore[method-assign]
         if overrides(cls, "best_in", "scores", "theory"):
             cls.best_in = Policy.best_in  # type: ignore[method-assign]
         if overrides(cls, "learn_many", "learn"):
-            cls.learn_many, cls.replay = Policy.learn_many, Policy.replay  # type: ignore[method-assign]
+            cls.learn_many = Policy.learn_many  # type: ignore[method-assign]
         if overrides(cls, "cuts_outliers", "usual"):
             cls.cuts_outliers = Policy.cuts_outliers  # type: ignore[method-assign]
 
@@ -209,10 +213,12 @@ class ArmPolicy(Policy):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if overrides(cls, "best_alike", "scores", "theory", "best"):
-            cls.best_alike, cls.replay_alike = ArmPolicy.best_alike, ArmPolicy.replay_alike  # type: ignore[method-assign]
+        if overrides(cls, "best_alike", "best", "scores", "theory"):
+            cls.best_alike = ArmPolicy.best_alike  # type: ignore[method-assign]
         if overrides(cls, "learn_arms", "learn_arm"):
-            cls.learn_arms, cls.replay_alike = ArmPolicy.learn_arms, ArmPolicy.replay_alike  # type: ignore[method-assign]
+            cls.learn_arms = ArmPolicy.learn_arms  # type: ignore[method-assign]
+        if overrides(cls, "replay_alike", "best", "best_alike", "scores", "theory", "learn_arm", "learn_arms"):
+            cls.replay_alike = ArmPolicy.replay_alike  # type: ignore[method-assign]
 
     def scores(self, arms: Arms | ArmRows, points: Sequence[Params], rng: Stream) -> Array:
         raise NotImplementedError

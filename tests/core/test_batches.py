@@ -12,10 +12,10 @@ from syndicated import SGDTS, Agent, ArmUCB, Consensus, Corral, LinTS, LinUCB, S
 from syndicated._decision_history import MAX_ARMS
 from syndicated._models.ridge import Ridge
 from syndicated.errors import InputError
-from syndicated.policies import POLICIES
+from syndicated.policies import POLICIES, Policy
 from syndicated.policies._ridge_policy import TRIAL_ROUNDS
 from syndicated.streams import Stream
-from syndicated.types import Array, Choice, Decision, Ints, NamedArms, Params
+from syndicated.types import Arms, Array, Choice, Decision, Ints, NamedArms, Params
 
 CONTEXTS = [{"hour": float(hour), "country": country} for hour in range(12) for country in ("fr", "de")]
 ARMS = ["tea", "coffee", {"id": "milk", "price": 2.0}]
@@ -122,6 +122,41 @@ class _ClippedLinUCB(_ClipsRewards, LinUCB):
 
 class _HalfSyndicated(_CreditsHalf, Syndicated):
     pass
+
+
+class _LearnsHalf(LinUCB):
+    """Both ways to learn are its own, and play and replay are not."""
+
+    def learn(self, x: Array, reward: float, params: Params) -> None:
+        super().learn(x, 0.5 * reward, params)
+
+    def learn_many(self, X: Array, rewards: Array, params: Sequence[Params]) -> None:
+        super().learn_many(X, 0.5 * rewards, params)
+
+
+class _PlaysTheWorst(LinUCB):
+    """Scores and the best of them are its own, and those of many rounds are not."""
+
+    best = Policy.best
+
+    def scores(self, arms: Arms, points: Sequence[Params], rng: Stream) -> Array:
+        return -super().scores(arms, points, rng)
+
+
+@pytest.mark.parametrize("policy", [_LearnsHalf, _PlaysTheWorst])
+def test_calls_for_many_rounds_know_what_a_subclass_has_of_its_own(policy: Any) -> None:
+    one, many, again, looped = (Agent(policy(dim=3), id="a") for _ in range(4))
+    tables = _tables(200)
+    apart, together = [one.decide(table) for table in tables], many.decide_many(tables)
+    assert [each.arm for each in apart] == [each.arm for each in together]
+    for decision, reward in zip(apart, _rewards(apart), strict=True):
+        one.learn(decision, reward)
+    many.learn_many(together, _rewards(apart))
+    assert many.state() == one.state()
+    rng = np.random.default_rng(2)
+    places, paid = rng.integers(4, size=200), rng.random(200)
+    assert again.replay(tables, places, paid).tolist() == _looped(looped, tables, places, paid)
+    assert again.state() == looped.state()
 
 
 @pytest.mark.parametrize(("policy", "tuner"), [(_ClippedLinUCB, Syndicated), (LinUCB, _HalfSyndicated)])

@@ -10,8 +10,8 @@ from support.copies import finish
 
 from syndicated import Agent, StateError
 from syndicated._models import arm_models
-from syndicated._models.arm_information import log_evidence, seen_by_common, solve
-from syndicated._models.arm_kernels import BEFORE, FOLLOWING, MAX_SCALED, NOW, unit_of
+from syndicated._models.arm_information import Change, log_evidence, seen_by_common, solve
+from syndicated._models.arm_kernels import BEFORE, FOLLOWING, MAX_SCALED, NOW, ORIGIN, unit_of
 from syndicated._models.arm_models import ArmModels
 from syndicated._statefile import pack, unpack
 from syndicated.policies import ArmUCB
@@ -283,6 +283,28 @@ def test_what_retired_arms_have_shown_of_the_others_outlives_the_early_restarts(
             np.testing.assert_allclose(model.common, common, rtol=1e-6, atol=1e-9)
             np.testing.assert_allclose(model.common_covariance, covariance, rtol=1e-6, atol=1e-9)
     assert model.retired.any()
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+@pytest.mark.parametrize("first", [0.0, 1e4])
+def test_early_restarts_see_what_retired_arms_have_shown_in_their_scale_and_from_their_origin(
+    logistic: bool, first: float
+) -> None:
+    rng, model = np.random.default_rng(1), ArmModels(2, logistic, True, 4.0)
+
+    def shown() -> Array:
+        """What retired arms have shown, of features as they are and rewards as they came."""
+        known = Change.of(model.center, model.weight, np.zeros(2), np.ones(2)).seen(model.retired)
+        known[:, -1] += model.sums[ORIGIN] * known[:, 0]
+        return known
+
+    for n in range(7):
+        model.learn(n % 2, rng.normal(size=2) + 5.0, float(n % 2) if n or logistic else first)
+    model.retire(1)
+    before = shown()
+    for n in range(50):
+        model.learn(2, 3.0 * rng.normal(size=2), float(n % 2))
+        np.testing.assert_allclose(shown(), before, rtol=1e-6, atol=1e-6)
 
 
 def test_a_new_level_leaves_nothing_of_arms_that_were_retired_before() -> None:

@@ -238,6 +238,12 @@ def test_a_summary_has_decisions_and_what_is_about_them_in_parts_whose_numbers_f
     assert (feedback.run.lates, feedback.run.columns.arm) == (1, ["b", "a"])
     assert isinstance(activation, SummarizedFeedback)
     assert (activation.run.epoch, activation.kind) == (9, "activate")
+    assert (activation.run.columns.by, activation.run.columns.choice) == (["caller"], [None])  # not the tuner's merit
+
+
+def test_a_reward_that_the_agent_does_not_learn_from_makes_no_new_version() -> None:
+    run = FeedbackRun.of([_about(3, _made(1)), _about(4, _made(2, by="holdout"))], epoch=1)
+    assert (run.version, run.columns.by) == (3, ["agent", "holdout"])
 
 
 def test_a_summary_that_would_be_large_has_the_first_parts_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

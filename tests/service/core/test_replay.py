@@ -296,12 +296,14 @@ def test_a_state_that_read_after_a_pruning_and_before_its_event_is_loaded_again(
             late, in_time = State.load(store), State.load(store)
             for _ in range(3):
                 await core.reward((await core.decide()).decision_id, 1.0)
+            await core.decide()  # the last event, which no pruning drops
             await core.service.admin.save_model("b")
             assert in_time.follow(store, store.last(), {})
             await core.pass_time(10.0)
             (pruning,) = await core.service.admin.audit(1)
             for upto in (pruning.seq - 1, pruning.seq):
                 assert in_time.follow(store, upto, {})
+            assert late.follow(store, pruning.seq - 1, {})
             assert not late.follow(store, pruning.seq, {})
             assert contents(State.load(store)) == contents(in_time) == core.contents()
         await core.service.stop()
