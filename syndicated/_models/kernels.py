@@ -442,43 +442,26 @@ def learn_factors(
     return 1.0
 
 
-@compiled(f"Tuple((i8, f8))({STATISTICS}, f8[:,::1], f8[::1], f8)")
-def learn_inverses_many(
+@compiled(f"Tuple((i8, f8))({STATISTICS}, f8[:,::1], f8[::1], b1, f8)")
+def learn_observations(
     G: Array,
     b: Array,
-    inverses: Array,
+    stack: Array,
     thetas: Array,
     tallies: Array,
     gammas: Array,
     of: Ints,
     X: Array,
     rewards: Array,
+    factored: bool,
     max_loss: float,
 ) -> tuple[int, float]:
-    """`learn_inverses` one after the other, until one of them costs too much precision: how many, and what it cost."""
+    """`learn_factors` or `learn_inverses` of rows, until one costs too much precision: how many, and what it cost."""
     for n in range(len(X)):
-        lost = learn_inverses(G, b, inverses, thetas, tallies, gammas, of, X[n], rewards[n])
-        if not lost < max_loss:
-            return n + 1, lost
-    return len(X), 1.0
-
-
-@compiled(f"Tuple((i8, f8))({STATISTICS}, f8[:,::1], f8[::1], f8)")
-def learn_factors_many(
-    G: Array,
-    b: Array,
-    factors: Array,
-    thetas: Array,
-    tallies: Array,
-    gammas: Array,
-    of: Ints,
-    X: Array,
-    rewards: Array,
-    max_loss: float,
-) -> tuple[int, float]:
-    """`learn_factors` one after the other, until one of them costs too much precision: how many, and what it cost."""
-    for n in range(len(X)):
-        lost = learn_factors(G, b, factors, thetas, tallies, gammas, of, X[n], rewards[n])
+        if factored:
+            lost = learn_factors(G, b, stack, thetas, tallies, gammas, of, X[n], rewards[n])
+        else:
+            lost = learn_inverses(G, b, stack, thetas, tallies, gammas, of, X[n], rewards[n])
         if not lost < max_loss:
             return n + 1, lost
     return len(X), 1.0

@@ -13,9 +13,8 @@ from syndicated._learner import Learner
 from syndicated._models.kernels import (
     evidence,
     learn_factors,
-    learn_factors_many,
     learn_inverses,
-    learn_inverses_many,
+    learn_observations,
     squares,
     update_squares,
 )
@@ -182,14 +181,15 @@ class Ridge(Learner):
 
     def learn_many(self, X: Array, rewards: Array) -> None:
         """`learn` one row after the other."""
-        update, done = learn_factors_many if self.factored else learn_inverses_many, 0
+        done = 0
         while done < len(X):
             if self.squared.size:
                 self.learn(X[done], float(rewards[done]))
                 done += 1
                 continue
             end = done + self._looks_again_after
-            taken, lost = update(*self._statistics, X[done:end], rewards[done:end], MAX_PRECISION_LOSS)
+            given = X[done:end], rewards[done:end], self.factored, MAX_PRECISION_LOSS
+            taken, lost = learn_observations(*self._statistics, *given)
             self.count, self._likeliest, self._noise = self.count + int(taken), None, None
             self._keep_up(lost)
             done += int(taken)

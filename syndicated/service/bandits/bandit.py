@@ -34,17 +34,8 @@ from syndicated.service.bandits.arms import ArmTable, RegisteredArms
 from syndicated.service.bandits.history import History
 from syndicated.service.bandits.messages import NAMED_KINDS, Arm, DecideRequest, RankedArm, Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, Load, PastEpoch, past_epoch
-from syndicated.service.bandits.records import (
-    Decided,
-    DecisionRun,
-    FeedbackRun,
-    Record,
-    TopArm,
-    decode,
-    from_choice,
-    to_choice,
-    to_rounds,
-)
+from syndicated.service.bandits.records import Decided, Record, TopArm, decode, from_choice, to_choice
+from syndicated.service.bandits.runs import DecisionRun, FeedbackRun, to_rounds
 from syndicated.service.bandits.size_limits import check_logged, check_scored, check_work, count_models, max_known_arms
 from syndicated.service.bandits.tables import pack_arms, pack_table
 from syndicated.spec import takes

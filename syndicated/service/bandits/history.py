@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from syndicated.service.bandits.records import DecisionColumns
+from syndicated.service.bandits.runs import DecisionColumns
 from syndicated.types import Array
 
 MAX_ROWS = 400  # rows; when there are more, every second one goes and rows come half as often

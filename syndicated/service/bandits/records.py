@@ -2,28 +2,26 @@
 
     Choice (library)  ── from_choice ─►  ChoiceRecord  ── to_choice ─►  Choice
     Proposal (library) ── Bandit.propose ─►  Decided  ── encode ─►  Event.body  ── decode_decided ─►  Decided
-    Event, Decided  ── FeedbackRun.of ─►  FeedbackRun  ── to_rounds ─►  PlayedRounds (library: what rewards need)
     Event, Decided  ── log_lines.to_line ─►  LogLine  ── log_lines.Importer ─►  Event, Decided
+    Event, Decided  ── runs.FeedbackRun.of ─►  FeedbackRun  ── runs.to_rounds ─►  PlayedRounds (library)
     Key  ── admin ─►  KeyReply (messages: with the secret, once)
 
 Structs of the log are msgpack arrays or maps without their defaults. Their fields, their order and their defaults are
 the journal's format: a field may be added at the end with a default; nothing else may change.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import compress
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import astuple
 
-from syndicated._decided_by import COUNTED, By
+from syndicated._decided_by import By
 from syndicated.errors import InputError
 from syndicated.service.bandits.messages import RankedArm, Scope
 from syndicated.store import Event
-from syndicated.types import Array, Choice, PlayedRounds
+from syndicated.types import Choice
 
 
 class ChoiceRecord(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
@@ -98,107 +96,6 @@ class DecisionHead(Struct, frozen=True, gc=False):
     explored: bool = False
     agrees: bool = False
     default: float | None = None
-
-
-class DecisionColumns(Struct, frozen=True, array_like=True, gc=False):
-    """What is counted of decisions that follow each other: of each a value in every list."""
-
-    at: list[float]
-    by: list[By]
-    arm: list[str]
-    explored: list[bool]
-    agreed: list[bool]  # whether the model would have made the caller's own decision too
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    def __getitem__(self, part: slice) -> "DecisionColumns":
-        return DecisionColumns(self.at[part], self.by[part], self.arm[part], self.explored[part], self.agreed[part])
-
-
-class DecisionRun(Struct, frozen=True, array_like=True, gc=False):
-    """Decisions of a bandit that follow each other, as they are folded: those of an epoch are counted.
-
-    `closable` is the last of all that the end of its window may teach something, and `choice` that of the last of the
-    agent's own rounds, if there was one.
-    """
-
-    epoch: int
-    closable: int
-    choice: ChoiceRecord | None
-    columns: DecisionColumns
-
-    @classmethod
-    def of(cls, records: "Sequence[Record]", epoch: int) -> "DecisionRun":
-        heads = [(record, record.head) for record in records]
-        closable = [record.event.seq for record, head in heads if head.default is not None]
-        own = [(record, head) for record, head in heads if head.epoch == epoch]
-        choices = (record.decided.choice for record, head in reversed(own) if head.by in COUNTED)
-        columns = DecisionColumns(
-            [record.event.at for record, _ in own],
-            [head.by for _, head in own],
-            [head.arm for _, head in own],
-            [head.explored for _, head in own],
-            [head.by == "caller" and head.agrees for _, head in own],
-        )
-        return cls(epoch, max(closable, default=0), next(filter(None, choices), None), columns)
-
-
-class FeedbackColumns(Struct, frozen=True, array_like=True, gc=False):
-    """What is learned from events about decisions that follow each other: of each a value in every list."""
-
-    by: list[By]
-    arm: list[str]
-    reward: list[float]
-    x: list[bytes]
-    sparse: list[bool]
-    params: list[dict[str, float]]
-    choice: list[ChoiceRecord | None]  # of those that the tuner is credited with: what the agent has played itself
-
-    def counted(self) -> "FeedbackColumns":
-        """Those that the agent learns from."""
-        kept = [by in COUNTED for by in self.by]
-        return self if all(kept) else FeedbackColumns(*(list(compress(column, kept)) for column in astuple(self)))
-
-
-class FeedbackRun(Struct, frozen=True, array_like=True, gc=False):
-    """Events about decisions of a bandit that follow each other, as they are folded: those of an epoch are learned.
-
-    Of all of them `lates` counts the late ones, `closed` is the last decision whose window has closed, and `closable`
-    the last one whose rewards are collected until it does; 0 if there is none. `version` is the number of the last
-    event that the agent learns from.
-    """
-
-    epoch: int
-    lates: int
-    closed: int
-    closable: int
-    version: int
-    columns: FeedbackColumns
-
-    @classmethod
-    def of(cls, feedback: "Sequence[tuple[Event, Record]]", epoch: int) -> "FeedbackRun":
-        closed = [event.ref or 0 for event, _ in feedback if event.kind == "close"]
-        collected = [record.event.seq for event, record in feedback if event.kind == "reward" and event.learn is None]
-        found = [(event.seq, event.learn, record.decided) for event, record in feedback]
-        own = [(seq, reward, each) for seq, reward, each in found if reward is not None and each.epoch == epoch]
-        columns = FeedbackColumns(
-            [each.by for _, _, each in own],
-            [each.arm for _, _, each in own],
-            [reward for _, reward, _ in own],
-            [each.x for _, _, each in own],
-            [each.sparse for _, _, each in own],
-            [each.params for _, _, each in own],
-            [each.choice if each.by == "agent" else None for _, _, each in own],
-        )
-        return cls(
-            epoch,
-            sum(event.kind == "late" for event, _ in feedback),
-            max(closed, default=0),
-            max(collected, default=0),
-            max((seq for seq, _, each in own if each.by in COUNTED), default=0),
-            columns,
-        )
 
 
 class Pruned(Struct, frozen=True):
@@ -313,18 +210,3 @@ def from_choice(choice: Choice) -> ChoiceRecord:
 def to_choice(record: ChoiceRecord) -> Choice:
     """The choice that a record is of."""
     return Choice(record.params, record.index, record.probability, record.slot, record.odds, record.allies)
-
-
-def to_rounds(columns: FeedbackColumns, *, named: bool) -> PlayedRounds:
-    """What was played, as a player learns from it."""
-    rows: Array | list[Array]
-    if len({len(x) for x in columns.x}) == 1 and not any(columns.sparse):
-        rows = _floats(b"".join(columns.x)).reshape(len(columns.x), -1)
-    else:
-        rows = [_floats(x).reshape((2, -1) if s else -1) for x, s in zip(columns.x, columns.sparse, strict=True)]
-    choices = [None if record is None else to_choice(record) for record in columns.choice]
-    return PlayedRounds(rows, columns.params, choices, columns.arm if named else [None] * len(columns.arm))
-
-
-def _floats(data: bytes) -> Array:
-    return np.frombuffer(bytearray(data))  # of a bytearray: compiled code takes arrays that can be written

@@ -19,17 +19,8 @@ from syndicated.service.bandits.bandit import Bandit, BanditDraft
 from syndicated.service.bandits.messages import Arm, Spec
 from syndicated.service.bandits.model_load import LOADING_KINDS, PART_KINDS, PIECE, EpochStart, ModelLoad, decode_load
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import (
-    RECORD_BYTES,
-    DecisionRun,
-    FeedbackRun,
-    Key,
-    Pruned,
-    Record,
-    decode,
-    decode_pruned,
-)
-from syndicated.service.bandits.runs import FEEDBACK_KINDS, SERVICE_ID, Folded, Run, runs
+from syndicated.service.bandits.records import RECORD_BYTES, Key, Pruned, Record, decode, decode_pruned
+from syndicated.service.bandits.runs import FEEDBACK_KINDS, SERVICE_ID, DecisionRun, FeedbackRun, Folded, Run, runs
 from syndicated.service.bandits.summaries import Summarized, SummarizedDecisions, SummarizedFeedback
 from syndicated.service.bandits.upcoming import record_of, stored, upcoming
 from syndicated.store import DamageError, Event, Snapshot, Store, StoreError

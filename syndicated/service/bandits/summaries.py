@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from syndicated.service.bandits.records import DecisionRun, FeedbackRun, encode
-from syndicated.service.bandits.runs import FEEDBACK_KINDS, Folded, Run, runs
+from syndicated.service.bandits.records import encode
+from syndicated.service.bandits.runs import FEEDBACK_KINDS, DecisionRun, FeedbackRun, Folded, Run, runs
 from syndicated.store import Event
 
 SUMMARY_VERSION = 1  # of what follows; it is in the checksum, so that other processes read no other one

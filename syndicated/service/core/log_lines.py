@@ -19,8 +19,6 @@ from syndicated.service.bandits.messages import Outcome, RankedArm, Text
 from syndicated.service.bandits.records import (
     ChoiceRecord,
     Decided,
-    DecisionRun,
-    FeedbackRun,
     Record,
     TopArm,
     decode,
@@ -28,6 +26,7 @@ from syndicated.service.bandits.records import (
     encode,
     to_choice,
 )
+from syndicated.service.bandits.runs import DecisionRun, FeedbackRun
 from syndicated.service.bandits.size_limits import check_ids
 from syndicated.service.bandits.tables import pack_arms, pack_table, unpack_arms, unpack_table
 from syndicated.store import Event

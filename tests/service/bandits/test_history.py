@@ -17,7 +17,8 @@ from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.history import HEAD_FIELDS, History, mean_and_error
 from syndicated.service.bandits.messages import Spec
 from syndicated.service.bandits.past import MAX_LOADS, MAX_PAST_EPOCHS, MAX_PAST_ROWS
-from syndicated.service.bandits.records import Decided, DecisionColumns, DecisionRun, Record
+from syndicated.service.bandits.records import Decided, Record
+from syndicated.service.bandits.runs import DecisionColumns, DecisionRun
 from syndicated.store import Event
 
 

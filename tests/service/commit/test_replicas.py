@@ -155,7 +155,12 @@ def test_what_the_clock_asks_for_waits_a_moment_for_another_process_and_is_put_o
 
 @pytest.fixture
 def _waits_for_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch waits until all whom the last one has answered have asked again; nobody is told what others wrote."""
+    """A batch waits until all whom the last one has answered have asked again; nobody looks at what others wrote.
+
+    Where a look is due, as on a busy machine, no numbers are reserved ahead.
+    """
+    monkeypatch.setattr("syndicated.service.commit.follower.POLL_SECONDS", 600.0)
+    monkeypatch.setattr("syndicated.service.commit.follower.MAX_FOLLOW_SECONDS", 600.0)
     monkeypatch.setattr("syndicated.service.commit.group_commit.COLLECT_SHARE", 1e9)
     monkeypatch.setattr("syndicated.service.commit.group_commit.MAX_COLLECT_SECONDS", HANG_SECONDS)
     monkeypatch.setattr(Follower, "listen", lambda self, ended: None)

@@ -16,7 +16,8 @@ from syndicated.service.bandits import summaries
 from syndicated.service.bandits.bandit import Bandit
 from syndicated.service.bandits.messages import Create, DecideRequest, RewardRequest, Spec
 from syndicated.service.bandits.problems import Problem
-from syndicated.service.bandits.records import ChoiceRecord, Decided, FeedbackRun, Record, encode
+from syndicated.service.bandits.records import ChoiceRecord, Decided, Record, encode
+from syndicated.service.bandits.runs import FeedbackRun
 from syndicated.service.bandits.state import State
 from syndicated.service.bandits.summaries import (
     Summarized,
@@ -57,10 +58,25 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     return found
 
 
-def started(address: str) -> Service:
-    service = Service(open_store(address))
+def started(address: str, **given: Any) -> Service:
+    service = Service(open_store(address), **given)
     service.start()
     return service
+
+
+async def ask(rng: np.random.Generator, services: list[Service], ids: list[tuple[str, str]]) -> None:
+    """A decision of some bandit by some replica, which may repeat one, or a reward of one of the last."""
+    service, name = services[rng.integers(len(services))], f"b{rng.integers(len(SPECS))}"
+    with suppress(Problem):
+        if rng.random() < 0.5 or not ids:
+            event_id = None if rng.random() < 0.7 else f"e{rng.integers(50)}"
+            asked = replace(request_for(name, rng), event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
+            ids.append((name, (await service.decisions.decide(name, asked)).decision_id))
+        else:
+            name, id_ = ids[rng.integers(max(0, len(ids) - 60), len(ids))]
+            await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
+            if rng.random() < 0.5:
+                await service.decisions.activate(name, id_)
 
 
 async def fold_all(*services: Service) -> None:
@@ -91,19 +107,6 @@ def test_replicas_that_tell_each_other_what_they_write_are_equal_to_the_bit_and_
 
     monkeypatch.setattr("syndicated.service.bandits.upcoming.read_summary", arrived)
 
-    async def ask(services: list[Service], ids: list[tuple[str, str]]) -> None:
-        service, name = services[rng.integers(len(services))], f"b{rng.integers(len(SPECS))}"
-        with suppress(Problem):
-            if rng.random() < 0.5 or not ids:
-                event_id = None if rng.random() < 0.7 else f"e{rng.integers(50)}"
-                asked = replace(request_for(name, rng), event_id=event_id, subject=f"s{rng.integers(9)}", played="1")
-                ids.append((name, (await service.decisions.decide(name, asked)).decision_id))
-            else:
-                name, id_ = ids[rng.integers(len(ids))]
-                await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
-                if rng.random() < 0.5:
-                    await service.decisions.activate(name, id_)
-
     async def test(address: str) -> None:
         services = [started(address) for _ in range(3)]
         for i, spec in enumerate(SPECS):
@@ -111,7 +114,7 @@ def test_replicas_that_tell_each_other_what_they_write_are_equal_to_the_bit_and_
         await fold_all(*services)
         ids: list[tuple[str, str]] = []
         for n in range(40):
-            await asyncio.gather(*(ask(services, ids) for _ in range(int(rng.integers(1, 25)))))
+            await asyncio.gather(*(ask(rng, services, ids) for _ in range(int(rng.integers(1, 25)))))
             if n % 10 == 9:
                 await services[n % 3].admin.update("", f"b{rng.integers(len(SPECS))}", {"seed": n})
         await fold_all(*services)
@@ -146,23 +149,6 @@ def test_replicas_are_equal_to_the_bit_whatever_is_erased_pruned_or_never_told(
         if rng.random() < 0.5:
             monkeypatch.setattr(f"syndicated.{name}", least)
 
-    def start(address: str) -> Service:
-        service = Service(open_store(address), clock=clock)
-        service.start()
-        return service
-
-    async def ask(services: list[Service], ids: list[tuple[str, str]]) -> None:
-        service, name = services[rng.integers(3)], f"b{rng.integers(len(SPECS))}"
-        with suppress(Problem):
-            if rng.random() < 0.5 or not ids:
-                asked = replace(request_for(name, rng), subject=f"s{rng.integers(9)}", played="1")
-                ids.append((name, (await service.decisions.decide(name, asked)).decision_id))
-            else:
-                name, id_ = ids[rng.integers(max(0, len(ids) - 60), len(ids))]
-                await service.decisions.reward(name, RewardRequest(decision_id=id_, reward=float(rng.integers(2))))
-                if rng.random() < 0.5:
-                    await service.decisions.activate(name, id_)
-
     async def change(services: list[Service], address: str, n: int, store: Postgres) -> None:
         """What others do meanwhile."""
         service = services[rng.integers(3)]
@@ -176,17 +162,17 @@ def test_replicas_are_equal_to_the_bit_whatever_is_erased_pruned_or_never_told(
             await service.admin.update("", f"b{rng.integers(len(SPECS))}", {"seed": n})
         if n % 15 == 7:
             await service.stop()
-            services[services.index(service)] = start(address)
+            services[services.index(service)] = started(address, clock=clock)
 
     async def test(address: str) -> None:
-        services, ids = [start(address) for _ in range(3)], list[tuple[str, str]]()
+        services, ids = [started(address, clock=clock) for _ in range(3)], list[tuple[str, str]]()
         for i, spec in enumerate(SPECS):
             given = {"features": VECTOR, "retention": 60.0 if i % 2 else None, **spec}
             await services[0].admin.create("", Create(name=f"b{i}", spec=Spec(**given)))
         with closing(open_store(address)) as store:
             assert isinstance(store, Postgres)
             for n in range(40):
-                asked = [ask(services, ids) for _ in range(int(rng.integers(1, 25)))]
+                asked = [ask(rng, services, ids) for _ in range(int(rng.integers(1, 25)))]
                 erased = [services[n % 3].admin.erase("", f"s{rng.integers(9)}")] if n % 8 == 4 else []
                 await asyncio.gather(*asked, *erased)
                 await change(services, address, n, store)
@@ -297,7 +283,7 @@ def test_a_process_tells_others_of_large_batches_once_they_have_written(
         told.append((len(events), len(summary)))
         append(self, events, next_count, summary)
 
-    async def ask(service: Service, count: int) -> int:
+    async def ask_all(service: Service, count: int) -> int:
         told.clear()
         await asyncio.gather(*(service.decisions.decide("b", ASK) for _ in range(count)))
         return sum(size for _, size in told)
@@ -309,15 +295,15 @@ def test_a_process_tells_others_of_large_batches_once_they_have_written(
         await fold_all(first, other)
         monkeypatch.setattr(Postgres, "append", watch)
         monkeypatch.setattr(first.group_commit.follower, "_others_wrote", -np.inf)
-        assert not await ask(first, 20)
-        assert await ask(other, 20)  # it has folded what the first one wrote
+        assert not await ask_all(first, 20)
+        assert await ask_all(other, 20)  # it has folded what the first one wrote
         await fold_all(first)
-        assert await ask(first, 20)
-        assert not await ask(first, follower.MIN_SUMMARIZED - 1)
+        assert await ask_all(first, 20)
+        assert not await ask_all(first, follower.MIN_SUMMARIZED - 1)
         monkeypatch.undo()
         monkeypatch.setattr(Postgres, "append", watch)
         monkeypatch.setattr(follower, "OTHERS_SECONDS", 0.0)
-        assert not await ask(first, 20)
+        assert not await ask_all(first, 20)
         await asyncio.gather(first.stop(), other.stop())
 
     run(test(database()))
@@ -458,9 +444,7 @@ def test_a_reward_whose_decision_was_pruned_before_it_was_read_is_learned_from_a
     clock = Clock()
 
     async def test(address: str) -> None:
-        first, late = services = [Service(open_store(address), clock=clock) for _ in range(2)]
-        for service in services:
-            service.start()
+        first, late = services = [started(address, clock=clock) for _ in range(2)]
         await first.admin.create("", Create(name="b", spec=Spec(features=VECTOR, retention=100.0)))
         await fold_all(first, late)
         await late.decisions.decide("b", ASK)
@@ -498,9 +482,7 @@ def test_windows_of_decisions_that_are_over_are_closed_without_holding_these(
         return hold(self, held, *rest)
 
     async def test(address: str) -> None:
-        maker, other = services = [Service(open_store(address), clock=clock) for _ in range(2)]
-        for service in services:
-            service.start()
+        maker, other = services = [started(address, clock=clock) for _ in range(2)]
         await maker.admin.create("", Create(name="b", spec=Spec(features=VECTOR, window=10.0, default_reward=0.0)))
         replies = await asyncio.gather(*(maker.decisions.decide("b", ASK) for _ in range(6)))
         for reply in replies[:5]:
