@@ -176,8 +176,16 @@ class _StartsAgain(Syndicated):
         return {0: None}
 
 
-def test_a_tuner_that_replaces_the_policy_does_so_after_each_reward() -> None:
-    one, many = (Agent(LinUCB(dim=3), _StartsAgain(Space(alpha=[0.1, 1.0])), id="a") for _ in range(2))
+class _Freezes(Syndicated):
+    """The policy plays without learning."""
+
+    def frozen(self, slot: int) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("tuner", [_StartsAgain, _Freezes])
+def test_a_tuner_that_replaces_or_freezes_the_policy_does_so_at_each_reward(tuner: type[Syndicated]) -> None:
+    one, many = (Agent(LinUCB(dim=3), tuner(Space(alpha=[0.1, 1.0])), id="a") for _ in range(2))
     apart, together = ([agent.decide(table) for table in _tables(5)] for agent in (one, many))
     for decision in apart:
         one.learn(decision, 1.0)
