@@ -34,7 +34,7 @@ FOLD_SECONDS = 0.03  # of folding what others wrote, after which requests have t
 SETTLE_SECONDS = 1.0  # that an exclusive request waits for its events to be folded here
 SETTLE_PAUSE = 0.002  # between looks at whether they can be
 OTHERS_SECONDS = 10.0  # after the last event of another process, in which it is told what is written here
-MIN_SUMMARIZED = 4  # events: fewer are read as cheaply as what is told of them
+MIN_SUMMARIZED = 4  # events: by estimate fewer, of many small batches, are read as cheaply as what is told of them
 LISTEN_SECONDS = 1.0  # of waiting for a notification, or for a journal that is away
 
 
@@ -106,7 +106,7 @@ class Follower:
             self.fold_seconds += time.perf_counter() - begin
 
     def summary(self, batch: Batch) -> bytes:
-        """What others need of a batch to fold it; none if there are none, or to read its events costs as little."""
+        """What others need of a batch to fold it; empty if there are no others, or too few events to be worth it."""
         alone = time.monotonic() - self._others_wrote > OTHERS_SECONDS
         return b"" if alone or len(batch.events) < MIN_SUMMARIZED else summarize(batch.pairs())
 
